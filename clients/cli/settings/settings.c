@@ -27,16 +27,19 @@ static int line_of(const yaml_node_t *node)
     return (int)node->start_mark.line + 1;
 }
 
+int settings_place(const struct settings_at *at, char out[SETTINGS_ERROR_SIZE])
+{
+    int n = at->line ? snprintf(out, SETTINGS_ERROR_SIZE, "%.200s:%d: ", at->settings->file, at->line)
+                     : snprintf(out, SETTINGS_ERROR_SIZE, "--set ");
+    return n +
+           snprintf(out + n, SETTINGS_ERROR_SIZE - (size_t)n, "%.60s%s%.60s: ", at->section, at->section[0] ? "." : "", at->name);
+}
+
 bool settings_fail(const struct settings_at *at, const char *format, ...)
 {
     char   *error = at->settings->error;
-    int     n;
+    int     n = settings_place(at, error);
     va_list args;
-    if (at->line)
-        n = snprintf(error, SETTINGS_ERROR_SIZE, "%.200s:%d: ", at->settings->file, at->line);
-    else
-        n = snprintf(error, SETTINGS_ERROR_SIZE, "--set ");
-    n += snprintf(error + n, SETTINGS_ERROR_SIZE - (size_t)n, "%.60s%s%.60s: ", at->section, at->section[0] ? "." : "", at->name);
     va_start(args, format);
     vsnprintf(error + n, SETTINGS_ERROR_SIZE - (size_t)n, format, args);
     va_end(args);

@@ -34,6 +34,8 @@ struct settings_at {
 /* One pair of a mapping. False, with settings_fail said, ends the walk. */
 typedef bool settings_fn(const struct settings_at *at, const settings_value *value, void *user);
 
+/* "FILE:LINE: KEY: ", or "--set KEY: "; returns how long it is. */
+int settings_place(const struct settings_at *at, char out[SETTINGS_ERROR_SIZE]);
 /* Writes `settings->error`; returns false, so that a reader can say `return settings_fail(...)`. */
 bool settings_fail(const struct settings_at *at, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

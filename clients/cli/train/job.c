@@ -358,29 +358,33 @@ void job_fini(struct job *job)
 }
 
 /* Of an entry of the operator's configuration, with which `text` begins. One that is missing has no line. */
-static void config_place(const struct job *job, const char *text, char out[JOB_ERROR_SIZE])
+static void config_place(struct job *job, const char *text, char out[JOB_ERROR_SIZE])
 {
     size_t size = strcspn(text, " :");
     if (strncmp(text + size, " is missing", strlen(" is missing")) == 0)
         snprintf(out, JOB_ERROR_SIZE, "%.400s: data.%.*s: ", job->settings.file, (int)(size < 60 ? size : 60), text);
     for (int i = 0; i < job->count; i++) {
         const char *pair = job->config[i].pair;
-        if (job->config[i].line && strcspn(pair, "=") == size && strncmp(text, pair, size) == 0)
-            snprintf(out, JOB_ERROR_SIZE, "%.400s:%d: %s.%.*s: ", job->settings.file, job->config[i].line, job->config[i].section,
-                     (int)(job->config[i].is_path ? strlen("path") : size), job->config[i].is_path ? "path" : pair);
+        char        name[64];
+        if (strcspn(pair, "=") != size || strncmp(text, pair, size) != 0)
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)(size < sizeof name ? size : sizeof name - 1), pair);
+        settings_place(&(struct settings_at){&job->settings, job->config[i].section, job->config[i].is_path ? "path" : name,
+                                             job->config[i].line},
+                       out);
     }
 }
 
-const char *job_place(const struct job *job, const manta_error *e, char out[JOB_ERROR_SIZE])
+const char *job_place(struct job *job, const manta_error *e, char out[JOB_ERROR_SIZE])
 {
     out[0] = 0;
-    if (strncmp(e->message, "no operator", strlen("no operator")) == 0 && job->name_line)
-        snprintf(out, JOB_ERROR_SIZE, "%s:%d: model.name: ", job->settings.file, job->name_line);
+    if (strncmp(e->message, "no operator", strlen("no operator")) == 0)
+        settings_place(&(struct settings_at){&job->settings, "model", "name", job->name_line}, out);
     for (int k = 0; k < KEYS; k++) { /* "SECTION.KEY is ..." */
         char   full[64];
         size_t size = (size_t)snprintf(full, sizeof full, "%s.%s", keys[k].section, keys[k].name);
-        if (job->seen[k] > 0 && strncmp(e->message, full, size) == 0 && e->message[size] == ' ')
-            snprintf(out, JOB_ERROR_SIZE, "%.400s:%d: %s: ", job->settings.file, job->seen[k], full);
+        if (job->seen[k] && strncmp(e->message, full, size) == 0 && e->message[size] == ' ')
+            settings_place(&(struct settings_at){&job->settings, "", full, job->seen[k] > 0 ? job->seen[k] : 0}, out);
     }
     if (strncmp(e->message, "config ", strlen("config ")) == 0)
         config_place(job, e->message + strlen("config "), out);

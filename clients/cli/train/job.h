@@ -52,7 +52,7 @@ void job_fini(struct job *job);
 /* All keys of a file but the operators' own, a line each: name, type, meaning and default. */
 void job_keys_print(FILE *to);
 
-/* Where in the file an error of the training comes from: "FILE:LINE: KEY: ", or "" where it does not say. */
-const char *job_place(const struct job *job, const manta_error *e, char out[JOB_ERROR_SIZE]);
+/* Where an error of the training comes from: "FILE:LINE: KEY: ", "--set KEY: ", or "" where it does not say. */
+const char *job_place(struct job *job, const manta_error *e, char out[JOB_ERROR_SIZE]);
 
 #endif

@@ -512,6 +512,10 @@ def bad_tables(folder):
     refused(folder, table_text(CSV_TEXT + "  deviation: 0\n"), "bad.yaml:6: data.deviation: ", "more than 0", code=1)
     refused(folder, table_text(CSV_TEXT + "  format: tsv\n"), "bad.yaml:6: data.format: ", "idx, csv or npy", code=1)
     refused(folder, table_text("  path: plain.data\n"), "bad.yaml:3: data.path: ", "neither a folder", code=1)
+    for place, key, value, words in (("--set data.path: ", "data.path", "plain.data", "neither a folder"),  # told by the key as it was written
+                                     ("--set data.deviation: ", "data.deviation", "0", "more than 0"),
+                                     ("--set model.name: ", "model.name", "nothing", "no operator")):
+        refused(folder, table_text(CSV_TEXT), place, words, options=("--set", f"{key}={value}"), code=1)
     refused(folder, table_text(CSV_TEXT.replace("t10k.csv", "none.csv")), "bad.yaml:5: data.validate: ", "none.csv", "No such file", code=1)
     (folder / "narrow.csv").write_text("a,kind\n1,2\n")
     refused(folder, table_text(CSV_TEXT.replace("t10k.csv", "narrow.csv")), "bad.yaml:5: data.validate: ", "don't belong together", code=1)
