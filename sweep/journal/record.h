@@ -39,7 +39,8 @@ enum swp_control {
     SWP_CONTROL_STOP_TRIAL,
     SWP_CONTROL_TRIALS,
     SWP_CONTROL_TIME,
-    SWP_CONTROL_OVER, /* time is up (value 1), or a stopper stopped all: what is under way is stopped, nothing is begun */
+    SWP_CONTROL_OVER,   /* time is up (value 1), or a stopper stopped all: what is under way is stopped, nothing is begun */
+    SWP_CONTROL_POINTS, /* another program samples, and has said that there are no more points than so many */
 };
 
 #endif

@@ -187,6 +187,7 @@ static mt_status apply_control(struct swp_driver *d, const struct swp_record *r)
             if (d->trials.data[i].state != SWP_TRIAL_ENDED && d->trials.data[i].has_value)
                 MT_TRY(verdict_set(d, (int64_t)i, SWP_STOP));
         break;
+    case SWP_CONTROL_POINTS: d->config.points = (uint64_t)r->step; break;
     default: return corrupt(d, r, "it is of an unknown kind");
     }
     swp_scheduler_supply(d->config.scheduler, d->trials.count < swp_driver_limit(d));

@@ -496,11 +496,10 @@ static mt_status suggest(struct swp_driver *d, bool *out_done)
         return mt_ok();
     if (st.code == 0)
         st = d->config.source.suggest(d->config.source.self, number, &point);
-    if (st.code == MT_EEND) {
-        d->config.points = number;
-        swp_scheduler_supply(d->config.scheduler, false);
-        return mt_ok();
-    }
+    if (st.code == MT_EEND) /* for good: whoever resumes the sweep does not ask again */
+        return record(
+            d, (struct swp_record){.kind = SWP_REC_CONTROL, .trial = -1, .code = SWP_CONTROL_POINTS, .step = (int64_t)number},
+            NULL);
     if (st.code == 0)
         st = swp_point_to_json(d->config.space, &point, &text);
     if (st.code == 0)

@@ -477,6 +477,8 @@ SAMPLER = """import json, sys
 space = json.loads(sys.stdin.readline())
 told = 0
 for line in sys.stdin:
+    with open("asked", "a") as asked:
+        asked.write(line)
     word = json.loads(line)
     told += "tell" in word or "restore" in word
     if "suggest" in word:
@@ -494,6 +496,10 @@ def ask():
     assert "7 trials" in manta(write("ask.yaml", path.read_text().replace("trials: 5", "trials: 50")), "--quiet")
     xs = sorted(json.loads(line)["params"]["x"] for line in manta("export", "ask", "jsonl").splitlines())
     assert [int(x * 10 + 1e-9) for x in xs] == list(range(7)) and xs[-1] > 0.6, xs
+    pathlib.Path(BASE, "asked").unlink()
+    assert "7 trials" in manta("resume", "ask", "--quiet")  # what has said that it has no more is not asked again
+    asked = pathlib.Path(BASE, "asked").read_text()
+    assert "restore" in asked and "suggest" not in asked, asked
     nowhere = path.read_text().replace("name: ask", "name: lost").replace("exec:python3", "exec:/nowhere/python3")
     assert "no such program" in manta(write("lost.yaml", nowhere), status=1)
     mute = path.read_text().replace("name: ask", "name: mute").replace(str(sampler), "-c pass")
