@@ -70,6 +70,34 @@ static bool document_read(struct settings *settings, yaml_parser_t *parser, cons
     return ok;
 }
 
+struct input {
+    struct settings *settings;
+    FILE            *file;
+};
+
+static void keep(struct settings *s, const unsigned char *bytes, size_t size)
+{
+    char *more = realloc(s->text, s->size + size + 1);
+    if (!more) { /* all or nothing */
+        free(s->text);
+        s->keeps = false;
+    } else {
+        memcpy(more + s->size, bytes, size);
+        s->size += size;
+    }
+    s->text = more;
+}
+
+/* libyaml's reader. */
+static int input_read(void *user, unsigned char *bytes, size_t size, size_t *out_size)
+{
+    struct input *in = user;
+    *out_size = fread(bytes, 1, size, in->file);
+    if (in->settings->keeps)
+        keep(in->settings, bytes, *out_size);
+    return !ferror(in->file);
+}
+
 bool settings_read(struct settings *settings, const char *file, const char *name, settings_fn *fn, void *user)
 {
     yaml_parser_t parser;
@@ -79,7 +107,7 @@ bool settings_read(struct settings *settings, const char *file, const char *name
     if (!f || !yaml_parser_initialize(&parser)) {
         snprintf(settings->error, sizeof settings->error, "%.300s: %s", file, strerror(errno));
     } else {
-        yaml_parser_set_input_file(&parser, f);
+        yaml_parser_set_input(&parser, input_read, &(struct input){settings, f});
         ok = document_read(settings, &parser, name, fn, user);
         yaml_parser_delete(&parser);
     }

@@ -19,6 +19,9 @@ struct settings {
     const char *file;                       /* its name, as the user wrote it */
     char        error[SETTINGS_ERROR_SIZE]; /* after a failure: "FILE:LINE: KEY: what is wrong" */
     void       *document;                   /* while settings_read runs */
+    bool        keeps;                      /* set before: what is read is wanted */
+    char       *text;                       /* it, as it was read; the caller's to free. NULL: it is not wanted, or no memory */
+    size_t      size;
 };
 
 /* A value of the file: plain, a list, or a mapping. Lives while settings_read runs. */

@@ -362,6 +362,7 @@ static bool document(const struct settings_at *at, const settings_value *root, v
 
 bool sweep_file_read(struct sweep_file *f, const char *path)
 {
+    f->settings.keeps = true;
     return settings_read(&f->settings, path, "sweep", document, NULL);
 }
 
@@ -370,4 +371,6 @@ void sweep_file_fini(struct sweep_file *f)
     for (int i = 0; i < f->strings_count; i++)
         free(f->strings[i]);
     f->strings_count = 0;
+    free(f->settings.text);
+    f->settings.text = NULL;
 }

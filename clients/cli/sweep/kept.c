@@ -25,29 +25,22 @@ static void path_of(const char *storage, const char *sweep, const char *name, ch
         out[0] = 0;
 }
 
-/* The last file that the sweep was run by is kept, whole or not at all. */
-static void copy(const char *file, const char *to_path)
+/* What the sweep was run by last is kept, whole or not at all. */
+static void text_write(const struct settings *read, const char *path)
 {
-    char   bytes[4096], whole[KEPT_PATH_SIZE], part[KEPT_PATH_SIZE + 8];
-    size_t n;
-    if (realpath(file, whole) && realpath(to_path, part) && strcmp(whole, part) == 0)
-        return; /* that is the one */
-    snprintf(part, sizeof part, "%s.new", to_path);
-    FILE *from = fopen(file, "re"), *to = from ? fopen(part, "we") : NULL;
-    while (to && (n = fread(bytes, 1, sizeof bytes, from)) > 0)
-        fwrite(bytes, 1, n, to);
-    if (to && fclose(to) == 0)
-        rename(part, to_path);
-    if (from)
-        fclose(from);
+    char part[KEPT_PATH_SIZE + 8];
+    snprintf(part, sizeof part, "%s.new", path);
+    FILE *to = read->text ? fopen(part, "we") : NULL;
+    bool  is_whole = to && fwrite(read->text, 1, read->size, to) == read->size;
+    if (to && fclose(to) == 0 && is_whole)
+        rename(part, path);
 }
 
-void kept_write(const char *storage, const char *name, const char *file)
+void kept_write(const char *storage, const char *name, const struct settings *read)
 {
     char path[KEPT_PATH_SIZE], here[KEPT_PATH_SIZE];
     path_of(storage, name, "sweep.yaml", path);
-    if (strcmp(file, "-") != 0)
-        copy(file, path);
+    text_write(read, path);
     path_of(storage, name, "begun_in", path);
     FILE *f = getcwd(here, sizeof here) ? fopen(path, "we") : NULL; /* the folder may have moved: the last one counts */
     if (f) {
@@ -97,8 +90,7 @@ bool kept_enter(const char *storage, const char *name, char out_file[KEPT_PATH_S
                     (int)strlen(path) - 2, path, strerror(errno));
     path_of(storage, name, "sweep.yaml", path);
     if (!realpath(path, out_file))
-        return fail(error,
-                    "the sweep \"%s\" keeps no file that describes it (%s): what has begun it, a program or \"-\", goes on with it",
+        return fail(error, "the sweep \"%s\" keeps no file that describes it (%s): the program that has begun it goes on with it",
                     name, path);
     snprintf(out_storage, KEPT_PATH_SIZE, "%s", folder);
     *strrchr(out_storage, '/') = 0;

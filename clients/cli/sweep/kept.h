@@ -8,13 +8,15 @@
 #ifndef CLI_SWEEP_KEPT_H
 #define CLI_SWEEP_KEPT_H
 
+#include "clients/cli/settings/settings.h"
+
 #include <stdbool.h>
 
 enum { KEPT_PATH_SIZE = 4096, KEPT_ERROR_SIZE = 4 * KEPT_PATH_SIZE };
 
-/* Keeps them for the sweep `name` in `storage` (NULL: the default one). `file` takes the place of what was kept; "-", which
- * can't be read again, does not. A disk that refuses costs the comfort of `resume`, and not the sweep. */
-void kept_write(const char *storage, const char *name, const char *file);
+/* Keeps them for the sweep `name` in `storage` (NULL: the default one). What was read, from a file or from standard input, takes
+ * the place of what was kept. A disk that refuses costs the comfort of `resume`, and not the sweep. */
+void kept_write(const char *storage, const char *name, const struct settings *read);
 
 /* Enters the folder that the sweep was begun in. *out_file is the kept file's path, and *out_storage that of the folder that the
  * sweep's lies in, absolute both. False: `error` says why there is nothing to resume. */

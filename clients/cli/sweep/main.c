@@ -117,7 +117,7 @@ static int on_first_progress(void *user, const manta_sweep_progress *p)
 {
     struct keeping *k = user;
     if (!k->is_kept)
-        kept_write(k->file->opts.storage, k->file->opts.name ? k->file->opts.name : "sweep", k->file->settings.file);
+        kept_write(k->file->opts.storage, k->file->opts.name ? k->file->opts.name : "sweep", &k->file->settings);
     k->is_kept = true;
     screen_show(k->screen, p);
     return interrupted_by != 0;

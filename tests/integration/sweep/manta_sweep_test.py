@@ -13,8 +13,8 @@ ENV = dict(os.environ, MANTA_SWEEPS=BASE + "/sweeps", MANTA_HOME=str(BIN.parent)
 ENV.pop("MANTA_ADDRESS", None)
 
 
-def run(*words, status=0, folder=BASE):
-    done = subprocess.run([str(word) for word in words], env=ENV, cwd=folder, capture_output=True, text=True, timeout=CALL_S)
+def run(*words, status=0, folder=BASE, read=None):
+    done = subprocess.run([str(word) for word in words], env=ENV, cwd=folder, capture_output=True, text=True, timeout=CALL_S, input=read)
     assert done.returncode == status, f"{words}: status {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout + done.stderr
 
@@ -220,6 +220,9 @@ def elsewhere():
     assert "6 completed" in manta("resume", "small", "--quiet", "--storage", "moved/kept")
     (home.parent / "moved/kept/small/sweep.yaml").unlink()
     assert "keeps no file" in manta("resume", "small", "--storage", "moved/kept", status=1)
+    assert "6 completed" in manta("-", "--quiet", folder=f"{BASE}/moved", read=pathlib.Path(BASE, "moved/small.yaml").read_text())
+    manta("trials", "small", 7, "--storage", "moved/kept")
+    assert "7 completed" in manta("resume", "small", "--quiet", "--storage", "moved/kept")  # by what stood in standard input
 
 
 REPORT = """import manta_report, os, sys
