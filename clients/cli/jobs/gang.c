@@ -47,7 +47,11 @@ static int submit(const struct cli_args *args, manta_client *client)
     gang.argv = (const char *const *)command;
     if (!*command)
         return cli_usage(args, "the command is missing");
-    return manta_gang_submit(client, &gang, &e) == MANTA_OK ? CLI_OK : cli_fail("%s", e.message);
+    if (manta_gang_submit(client, &gang, &e) != MANTA_OK)
+        return cli_fail("%s", e.message);
+    printf("gang %s runs by itself. What it prints: manta gang follow %s\nIts end: manta gang stop %s\n", gang.name, gang.name,
+           gang.name);
+    return CLI_OK;
 }
 
 static int follow(const struct cli_args *args, manta_client *client)

@@ -422,7 +422,7 @@ def gang_detached(p):
     words = ["run", "--detach", "--name", "mine", "-n", "2", "--files", p.root / "word", "--", "sh", "-c", script]
     p.manta("run", "--detach", "true", want=2)
     has("--name is missing", p.errors)
-    p.manta(*words)
+    equal(re.findall("manta gang .*", p.manta(*words)), ["manta gang follow mine", "manta gang stop mine"])  # how one goes on
     p.manta(*words, want=1)
     has("a gang named mine is there already", p.errors)
     equal([(row["name"], row["state"]) for row in p.json("gang", "list")][0][0], "mine")
