@@ -7,8 +7,12 @@
 #include "clients/cli/jobs/jobs.h"
 #include "clients/cli/table/table.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static int print_piece(void *user, const manta_log *log)
 {
@@ -23,13 +27,49 @@ static int ended(const char *name, const manta_job_info *job)
     return strcmp(job->state, "SUCCEEDED") == 0 ? CLI_OK : job->exit_code ? job->exit_code & 0xff : CLI_FAILED;
 }
 
+/* So that ranks find them where `manta run` has them: the content of the first folder in the current one, which is why it is
+ * entered here, and what else there is under its last name, which is where a job puts what is named by its whole path. False:
+ * errno. */
+static bool files_place(const char *const *given, char **files)
+{
+    char        here[PATH_MAX];
+    const char *folder = NULL;
+    if (!getcwd(here, sizeof here))
+        return false;
+    for (size_t i = 0; given[i]; i++) {
+        struct stat st;
+        const char *file = given[i];
+        bool        is_first = !folder && stat(file, &st) == 0 && S_ISDIR(st.st_mode), is_whole = file[0] == '/';
+        if (is_first)
+            folder = file;
+        if (asprintf(&files[i], "%s%s%s", is_first || is_whole ? "" : here, is_first || is_whole ? "" : "/",
+                     is_first ? "." : file) < 0)
+            return files[i] = NULL, false;
+    }
+    return !folder || chdir(folder) == 0;
+}
+
+static int submit_with(manta_client *client, const char *const *given, manta_gang *gang)
+{
+    manta_error e;
+    char       *files[MT_CLI_LIST_MAX + 1] = {0};
+    int         status = CLI_OK;
+    gang->files = (const char *const *)files;
+    if (!files_place(given, files))
+        status = cli_fail("--file: %s", strerror(errno));
+    else if (manta_gang_submit(client, gang, &e) != MANTA_OK)
+        status = cli_fail("%s", e.message);
+    for (size_t i = 0; files[i]; i++)
+        free(files[i]);
+    return status;
+}
+
 /* Words of `manta run`, "--", the command; without "--" all are the command. */
 static int submit(const struct cli_args *args, manta_client *client)
 {
-    manta_error e;
-    char      **command = args->rest;
-    manta_gang  gang = {.name = args->values[CLI_OPT_NAME], .files = args->files, .env = args->env};
-    double      retries = 0;
+    char     **command = args->rest;
+    manta_gang gang = {.name = args->values[CLI_OPT_NAME], .env = args->env};
+    double     retries = 0;
     if (!gang.name)
         return cli_usage(args, "--name is missing");
     if (!cli_number(args, CLI_OPT_RETRIES, 0, &retries))
@@ -47,11 +87,11 @@ static int submit(const struct cli_args *args, manta_client *client)
     gang.argv = (const char *const *)command;
     if (!*command)
         return cli_usage(args, "the command is missing");
-    if (manta_gang_submit(client, &gang, &e) != MANTA_OK)
-        return cli_fail("%s", e.message);
-    printf("gang %s runs by itself. What it prints: manta gang follow %s\nIts end: manta gang stop %s\n", gang.name, gang.name,
-           gang.name);
-    return CLI_OK;
+    int status = submit_with(client, args->files, &gang);
+    if (status == CLI_OK)
+        printf("gang %s runs by itself. What it prints: manta gang follow %s\nIts end: manta gang stop %s\n", gang.name, gang.name,
+               gang.name);
+    return status;
 }
 
 static int follow(const struct cli_args *args, manta_client *client)

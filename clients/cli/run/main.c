@@ -15,13 +15,11 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t pending[GNG_SIGNALS];
@@ -237,43 +235,6 @@ static int words_read(struct gng_plan *p, struct lists *l, int argc, char **argv
     return gng_plan_check(p, why, sizeof why) ? -1 : wrong("%s", why);
 }
 
-/* What is relative is so to here, wherever `manta gang submit` looks at it from. */
-static void environment_keep(void)
-{
-    static const char *const names[] = {"MANTA_ADDRESS", "MANTA_TOKEN_FILE", "MANTA_TLS_FILE", "MANTA_CONFIG"};
-    char                     whole[PATH_MAX];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *value = getenv(names[i]);
-        if (value && value[0] && value[0] != '/' && realpath(value, whole))
-            setenv(names[i], whole, 1);
-    }
-}
-
-/* Adds the files so that ranks find them where they would without --detach: the content of the first folder in the current one,
- * which is why it is entered here, and single files under their last names, which is where a job puts what is named by its whole
- * path. The text of the words stays. False: errno. */
-static bool files_add(const struct lists *l, const char **words, size_t *n)
-{
-    char        here[PATH_MAX], *whole;
-    const char *folder = NULL;
-    if (!getcwd(here, sizeof here))
-        return false;
-    for (int i = 0; i < l->file_count; i++) {
-        struct stat st;
-        const char *file = l->files[i];
-        bool        is_first = !folder && stat(file, &st) == 0 && S_ISDIR(st.st_mode), is_whole = file[0] == '/';
-        if (is_first)
-            folder = file;
-        if (asprintf(&whole, "%s%s%s", is_first || is_whole ? "" : here, is_first || is_whole ? "" : "/", is_first ? "." : file) <
-            0)
-            return false;
-        words[(*n)++] = "--file";
-        words[(*n)++] = whole;
-    }
-    environment_keep();
-    return !folder || chdir(folder) == 0;
-}
-
 /* The program `manta` beside this one submits it: manta gang submit --name NAME --file FILE... -- WORD... -- COMMAND... */
 static int detach(const struct gng_plan *p, const struct lists *l, char **argv)
 {
@@ -289,8 +250,10 @@ static int detach(const struct gng_plan *p, const struct lists *l, char **argv)
     const char *first[] = {"manta", "gang", "submit", "--name", p->name};
     for (size_t i = 0; i < sizeof first / sizeof *first; i++)
         words[n++] = first[i];
-    if (!files_add(l, words, &n))
-        return wrong("--files: %s", strerror(errno));
+    for (int i = 0; i < l->file_count; i++) {
+        words[n++] = "--file";
+        words[n++] = l->files[i];
+    }
     words[n++] = "--";
     for (char **w = argv + 1; *w && n < most; w++) {
         if (strcmp(*w, "--detach") == 0 && w < p->argv)

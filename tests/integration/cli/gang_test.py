@@ -433,10 +433,11 @@ def gang_detached(p):
     folder = p.root / "a project"
     (folder / "inner").mkdir(parents=True)
     (folder / "inner/file").write_text("of the folder\n")
-    for more in ([], ["--detach", "--name", "brings"]):  # a relative one, and what stands in a folder, too
-        said = p.manta("run", "-n", "1", *more, "--files", "a project", "--files", "./a project/../word", "--files", folder / "inner/file", "--", "sh",
-                       "-c", "cat inner/file word file", cwd=p.root)
-        said = p.manta("gang", "follow", "brings") if more else said
+    files, script = ("a project", "./a project/../word", folder / "inner/file"), ("sh", "-c", "cat inner/file word file")
+    for word, before, more in (("--files", ("run",), ()), ("--files", ("run", "--detach", "--name", "brings"), ()),
+                               ("--file", ("gang", "submit", "--name", "brings"), ("-n", "1", "--"))):  # a relative one, and what stands in a folder, too
+        said = p.manta(*before, *(w for file in files for w in (word, file)), "--", *more, *script, cwd=p.root)
+        said = p.manta("gang", "follow", "brings") if len(before) > 1 else said
         equal([line.split("] ")[1] for line in said.splitlines() if "] " in line], ["of the folder", "brought", "of the folder"], said)
     p.manta("gang", "stop", "nobody", want=1)
     p.manta("gang", "submit", "--name", "a b", "--", "true", want=1)
