@@ -7,6 +7,7 @@
 #include "clients/cli/daemons/daemons.h"
 
 #include "core/sys/folder.h"
+#include "core/text/amounts.h"
 #include "core/text/labels.h"
 #include "core/base/limits/raylet.h"
 #include "core/io/listener.h" /* io_is_loopback */
@@ -43,6 +44,8 @@ static bool check(const struct cli_args *args)
     bool   has_address = args->values[CLI_OPT_ADDRESS];
     double number = 0;
     char   text[2 * MT_LABELS_BYTES_MAX];
+
+    struct mt_amounts amounts;
     if (is_head + is_join + has_address != 1)
         return cli_usage(args, "say one of --head (a new cluster), --join FILE and --address PLACE (a node for a cluster)"), false;
     if (is_head && args->values[CLI_OPT_FOREGROUND])
@@ -65,6 +68,8 @@ static bool check(const struct cli_args *args)
         return cli_usage(args, "--store goes with --head; --store-auth and --store-may-lose go with --store"), false;
     if (args->values[CLI_OPT_LABELS] && mt_labels_check(args->values[CLI_OPT_LABELS], text, sizeof text).code)
         return cli_usage(args, "%s", text), false;
+    if (args->values[CLI_OPT_RESOURCES] && mt_amounts_read(args->values[CLI_OPT_RESOURCES], &amounts, text, sizeof text).code)
+        return cli_usage(args, "--resources: %s", text), false;
     if (!cli_number(args, CLI_OPT_PORT, 0, &number))
         return false;
     if (number != (uint16_t)number)

@@ -8,12 +8,13 @@
 
 #include "clients/cli/daemons/daemons.h"
 #include "clients/cli/table/table.h"
+#include "core/text/amounts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DOWN_S = 120, LIST_MAX = 32 };
+enum { DOWN_S = 120 };
 
 static struct scale_file file; /* large */
 
@@ -123,44 +124,38 @@ int cli_scale_look(const struct cli_args *args)
     return cli_with_client(args, look);
 }
 
-/* "NAME=N,..." behind the two that have options. -1: that was printed. */
-static int resources_read(const struct cli_args *args, char *text, manta_scale_resource *out)
+/* What is wanted, -1: what is wrong was printed. The names are those of `own`. */
+static int resources_read(const struct cli_args *args, struct mt_amounts *own, manta_scale_resource *out)
 {
-    int    n = 0;
-    double cpus = 0, gpus = 0;
-    char  *end;
+    const char *text = args->values[CLI_OPT_RESOURCES];
+    int         n = 0;
+    double      cpus = 0, gpus = 0;
+    char        why[128];
     if (!cli_number(args, CLI_OPT_NUM_CPUS, 0, &cpus) || !cli_number(args, CLI_OPT_NUM_GPUS, 0, &gpus))
         return -1;
+    if (mt_amounts_read(text ? text : "", own, why, sizeof why).code)
+        return cli_usage(args, "--resources: %s", why), -1;
     if (args->values[CLI_OPT_NUM_CPUS])
         out[n++] = (manta_scale_resource){"CPU", cpus};
     if (args->values[CLI_OPT_NUM_GPUS])
         out[n++] = (manta_scale_resource){"GPU", gpus};
-    for (char *one; text && (one = strsep(&text, ",")) && n < LIST_MAX;) {
-        char *value = strchr(one, '=');
-        if (!value || value == one)
-            return cli_usage(args, "--resources: NAME=N,... is wanted"), -1;
-        *value++ = '\0';
-        out[n++] = (manta_scale_resource){one, strtod(value, &end)};
-        if (end == value || *end)
-            return cli_usage(args, "--resources: \"%s\" is no amount", value), -1;
-    }
+    for (uint32_t i = 0; i < own->count; i++)
+        out[n++] = (manta_scale_resource){own->list[i].name, (double)own->list[i].milli / 1000};
     return n;
 }
 
 static int request(const struct cli_args *args, manta_client *client)
 {
-    manta_scale_resource list[LIST_MAX];
+    struct mt_amounts    own;
+    manta_scale_resource list[MT_RLT_RESOURCES_MAX + 2];
     manta_error          e;
     double               count = 1;
-    char                *text = args->values[CLI_OPT_RESOURCES] ? strdup(args->values[CLI_OPT_RESOURCES]) : NULL;
-    int                  n = resources_read(args, text, list), st = CLI_OK;
+    int                  n = resources_read(args, &own, list);
     if (n < 0 || !cli_number(args, CLI_OPT_COUNT, 0, &count))
-        st = CLI_USAGE;
-    else if (manta_scale_request(client, args->rest[0], list, (size_t)n, args->values[CLI_OPT_LABELS], (uint32_t)count, &e) !=
-             MANTA_OK)
-        st = cli_fail("%s", e.message);
-    free(text);
-    return st;
+        return CLI_USAGE;
+    if (manta_scale_request(client, args->rest[0], list, (size_t)n, args->values[CLI_OPT_LABELS], (uint32_t)count, &e) != MANTA_OK)
+        return cli_fail("%s", e.message);
+    return CLI_OK;
 }
 
 int cli_scale_request(const struct cli_args *args)

@@ -5,6 +5,7 @@
 #include "raylet/shell/ground/options.h"
 
 #include "core/sys/cpus.h"
+#include "core/text/amounts.h"
 #include "core/text/labels.h"
 #include "raylet/files/gpus.h"
 #include "core/base/limits/env.h"
@@ -136,21 +137,18 @@ static mt_status add_resource(struct rlt_options *o, const char *name, size_t si
     return mt_ok();
 }
 
-/* "gold=2,silver=0.5" */
+_Static_assert(MT_AMOUNT_NAME_SIZE == sizeof((struct ctl_resource *)0)->name, "the same names");
+
 static mt_status add_resources(struct rlt_options *o, const char *text)
 {
-    while (*text) {
-        const char *equals = strchr(text, '=');
-        char       *end;
-        if (!equals)
-            return mt_error(MT_EINVAL, 0, "resources");
-        double value = strtod(equals + 1, &end);
-        if (end == equals + 1 || (*end && *end != ',') || !(value > 0) || value > 1e12)
-            return mt_error(MT_EINVAL, 0, "resources");
-        MT_TRY(add_resource(o, text, (size_t)(equals - text), (int64_t)(value * 1000 + 0.5)));
-        text = *end ? end + 1 : end;
-    }
-    return mt_ok();
+    struct mt_amounts amounts;
+    char              wrong[128];
+    mt_status         st = mt_amounts_read(text, &amounts, wrong, sizeof wrong);
+    if (st.code)
+        fprintf(stderr, "manta-raylet: --resources: %s\n", wrong);
+    for (uint32_t i = 0; st.code == 0 && i < amounts.count; i++)
+        st = add_resource(o, amounts.list[i].name, strlen(amounts.list[i].name), amounts.list[i].milli);
+    return st;
 }
 
 static bool number(const char *text, double least, double most, double *out)

@@ -1022,7 +1022,10 @@ def foreign_folder(p):
 
 
 def failed_start(p):
-    p.manta("start", "--head", "--resources", "gold", want=1)
+    p.manta("start", "--head", "--resources", "tin=1,gold", want=2)  # before anything is started
+    has('manta start: --resources: "gold": NAME=N is wanted', p.errors)
+    check(not p.folder.exists(), "a folder was made")
+    p.manta("start", "--head", "--job-users", "no user of this machine", want=1)
     has("manta-raylet", p.errors)  # the end of its log says what is wrong
     wait_until(lambda: not p.processes(), "the head ends, since its raylet did not start")
     equal(p.daemons(), {})
