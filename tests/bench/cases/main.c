@@ -33,6 +33,7 @@ static void help(FILE *to)
                 "                     only as the first word: training; models; sweeps; ASHA and random search;\n"
                 "                     the object store alone; gRPC alone; task graphs of fine grain; a node's CPUs, busy and\n"
                 "                     no more than that; many nodes\n"
+                "                     (--help as its only option shows them)\n"
                 "Exit status: 0, or 1 where a case failed, or 2 for bad options.\n");
 }
 
@@ -141,7 +142,8 @@ static int program_run(char **argv)
 
 static bool is_program(const char *word)
 {
-    static const char *const words[] = {"--train", "--models", "--sweep", "--store", "--grpc", "--metg", "--cpus", "--cluster"};
+    static const char *const words[] = {"--train", "--models", "--sweep", "--asha",   "--store",
+                                        "--grpc",  "--metg",   "--cpus",  "--cluster"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (strcmp(word, words[i]) == 0)
             return true;

@@ -74,6 +74,7 @@
 #include "tests/bench/cluster/values/pull.h"
 #include "tests/bench/cluster/scale.h"
 #include "tests/bench/cluster/tickets.h"
+#include "tests/bench/usage.h"
 
 #include "core/base/limits/raylet.h"
 #include "core/proto/manta.pb-c.h"
@@ -319,7 +320,8 @@ int main(int argc, char **argv)
         return manta_init(&argc, &argv, NULL, NULL) == MANTA_OK ? 0 : 1;
     if (argc == 2 && strcmp(argv[1], "--pmi-barriers") == 0) /* a rank of gang_mpi */
         return bench_gang_barriers(200);
-    for (int o; (o = getopt(argc, argv, "c:o:")) != -1;) {
+    bool is_help = bench_is_help(argc, argv);
+    for (int o; !is_help && (o = getopt(argc, argv, "c:o:")) != -1;) {
         if (o == 'c')
             only = optarg;
         else if (o == 'o')
@@ -329,12 +331,12 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         is_known |= !only || strcmp(only, cases[i].id) == 0;
-    if (!is_known) {
-        fprintf(stderr, "usage: manta bench --cluster [-c CASE] [-o table|json]; CASE is");
+    if (is_help || !is_known) {
+        char   words[1024] = "--cluster [-c CASE] [-o table|json]; CASE is";
+        size_t n = strlen(words);
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-            fprintf(stderr, " %s", cases[i].id);
-        fprintf(stderr, "\n");
-        return 2;
+            n += (size_t)snprintf(words + n, sizeof words - n, " %s", cases[i].id);
+        return bench_usage(is_help, words);
     }
     bench_print_head(&bench);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -10,6 +10,7 @@
  * Thread: the main one.
  */
 #include "tests/bench/cpus/cpus.h"
+#include "tests/bench/usage.h"
 
 #include <manta.h>
 
@@ -92,11 +93,20 @@ static bool tree_case(int64_t leaves, int rounds)
     return true;
 }
 
+static int usage(bool is_help)
+{
+    char words[80];
+    snprintf(words, sizeof words, "--cpus [-c cholesky|nested] [-r rounds, 1 to %d] [-o table|json]", ROUNDS_MAX);
+    return bench_usage(is_help, words);
+}
+
 int main(int argc, char **argv)
 {
     const char *only = NULL;
     int         rounds = 5;
     manta_error e;
+    if (bench_is_help(argc, argv))
+        return usage(true);
     for (int o; (o = getopt(argc, argv, "c:r:o:")) != -1;) {
         if (o == 'c')
             only = optarg;
@@ -107,10 +117,8 @@ int main(int argc, char **argv)
         else
             rounds = 0;
     }
-    if (rounds < 1 || rounds > ROUNDS_MAX) {
-        fprintf(stderr, "usage: manta bench --cpus [-c cholesky|nested] [-r rounds, 1 to %d] [-o table|json]\n", ROUNDS_MAX);
-        return 2;
-    }
+    if (rounds < 1 || rounds > ROUNDS_MAX)
+        return usage(false);
     if (manta_init(&argc, &argv, NULL, &e))
         return manta_perror(&e);
     bench.cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);

@@ -10,6 +10,7 @@
  */
 #include "core/io/io.h"
 #include "core/rpc/rpc.h"
+#include "tests/bench/usage.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -327,10 +328,8 @@ int main(int argc, char **argv)
     bool     is_floor = argc == 2 && strcmp(argv[1], "--floor") == 0;
     uint16_t ports[2];
     pid_t    servers[2] = {0};
-    if (argc > 1 && !is_floor) {
-        fprintf(stderr, "usage: manta-bench-grpc [--floor]\n");
-        return 2;
-    }
+    if (argc > 1 && !is_floor)
+        return bench_usage(bench_is_help(argc, argv), "--grpc [--floor]");
     memset(token.hex, 'a', IO_TOKEN_HEX);
     if (!is_floor)
         certificates_make();

@@ -14,6 +14,7 @@
  */
 #include "tests/bench/metg/metg.h"
 #include "tests/bench/metg/sweep.h"
+#include "tests/bench/usage.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -254,11 +255,10 @@ int main(int argc, char **argv)
     double        rates[GRAPH_WIDTH_MAX + 1] = {0};
     uint32_t      nodes[2] = {0, 0};
     manta_error   e;
-    if (!options_read(&choice, argc, argv)) {
-        fprintf(stderr, "usage: manta bench --metg [-p pattern] [-f tasks|actors|peers] [-w 2|4|16] [-r rounds] [-n | -N]\n"
-                        "                          [-k us] [-o table|json]\n");
-        return 2;
-    }
+    bool          is_help = bench_is_help(argc, argv);
+    if (is_help || !options_read(&choice, argc, argv))
+        return bench_usage(is_help, "--metg [-p pattern] [-f tasks|actors|peers] [-w 2|4|16] [-r rounds] [-n | -N] [-k us]\n"
+                                    "                          [-o table|json]");
     if (readlink("/proc/self/exe", bench.program, sizeof bench.program - 1) <= 0)
         return perror("manta-bench-metg: /proc/self/exe"), 1;
     if (choice.two_nodes && !bench.options.address)

@@ -10,6 +10,7 @@
 #include "objectstore/server/store.h"
 #include "objectstore/system/backing.h"
 #include "objectstore/client/client.h"
+#include "tests/bench/usage.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -303,6 +304,8 @@ static void prefault(uint64_t size)
 
 int main(int argc, char **argv)
 {
+    if (bench_is_help(argc, argv))
+        return bench_usage(true, "--store [GIB of the large object]");
     uint64_t     size = (argc > 1 ? strtoull(argv[1], NULL, 10) : 1) << 30;
     struct bench b = {0};
     open_bench(&b);

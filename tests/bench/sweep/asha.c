@@ -32,6 +32,7 @@
  * of one such loop (width 64, batch 64) in two processes without a sweep. Thread: the main one; the trials' are the slots'.
  */
 #include "tests/bench/bench.h"
+#include "tests/bench/usage.h"
 
 #include "sgd/model/mlp.h"
 #include "sgd/model/optimizer.h"
@@ -483,6 +484,11 @@ static void storage_clear(char *storage)
         waitpid(pid, NULL, 0);
 }
 
+static int usage(bool is_help)
+{
+    return bench_usage(is_help, "--asha [--promote] [TRIALS [SEEDS [FOLDER]]]");
+}
+
 int main(int argc, char **argv)
 {
     manta_error     e;
@@ -491,16 +497,16 @@ int main(int argc, char **argv)
     manta_init_opts init = {.num_cpus = SLOTS};
     if (argc == 3 && strcmp(argv[1], "--floor") == 0)
         return floor_child((int)strtol(argv[2], NULL, 10)) ? 0 : 1;
+    if (bench_is_help(argc, argv))
+        return usage(true);
     if (manta_init(&argc, &argv, &init, &e))
         return manta_perror(&e), 1;
     struct asked a = {.promotes = argc > 1 && strcmp(argv[1], "--promote") == 0};
     argc -= a.promotes, argv += a.promotes;
     a.trials = argc > 1 ? strtoll(argv[1], NULL, 10) : 96;
     a.seeds = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 5;
-    if (a.trials < 1 || a.seeds < 1 || a.seeds > SEEDS_MAX) {
-        fprintf(stderr, "usage: %s [--promote] [TRIALS [SEEDS [FOLDER]]]\n", argv[0]);
-        return 2;
-    }
+    if (a.trials < 1 || a.seeds < 1 || a.seeds > SEEDS_MAX)
+        return usage(false);
     snprintf(storage, sizeof storage, "%.200s/manta-asha-XXXXXX", tmp ? tmp : "/tmp");
     if ((argc < 4 && !mkdtemp(storage)) || readlink("/proc/self/exe", program, sizeof program - 1) < 0)
         return perror(storage), 1;

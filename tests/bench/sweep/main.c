@@ -17,6 +17,7 @@
  */
 #include "tests/bench/bench.h"
 #include "tests/bench/sweep/sim.h"
+#include "tests/bench/usage.h"
 
 #include <manta_sweep.h>
 
@@ -287,10 +288,9 @@ int main(int argc, char **argv)
     const char         *tmp = getenv("TMPDIR");
     manta_init_opts     init = {.num_cpus = 2};
     bool                ok = true;
-    if (!getenv("MANTA_ROLE") && !words_read(&b, argc, argv)) {
-        fprintf(stderr, "usage: %s [-n trials (100 or more)] [-o table|wide|json] [ROW...]\n", argv[0]);
-        return 2;
-    }
+    bool                is_help = bench_is_help(argc, argv);
+    if (is_help || (!getenv("MANTA_ROLE") && !words_read(&b, argc, argv)))
+        return bench_usage(is_help, "--sweep [-n trials (100 or more)] [-o table|wide|json] [ROW...]");
     if (manta_init(&argc, &argv, &init, &e))
         return manta_perror(&e), 1;
     snprintf(options.storage, sizeof options.storage, "%.200s/manta-bench-XXXXXX", tmp ? tmp : "/tmp");

@@ -21,6 +21,7 @@
 #include "tests/bench/train/overlap.h"
 #include "tests/bench/train/save.h"
 #include "tests/bench/train/zero.h"
+#include "tests/bench/usage.h"
 
 #include <manta_sgd.h>
 
@@ -232,6 +233,11 @@ static int entry_remove(const char *path, const struct stat *st, int type, struc
     return remove(path);
 }
 
+static int usage(bool is_help)
+{
+    return bench_usage(is_help, "--train [-n kills] [-w workers] [-e epochs] [-c|-l|-s|-r|-u|-z] [-o table|json]");
+}
+
 int main(int argc, char **argv)
 {
     manta_error    e;
@@ -240,6 +246,8 @@ int main(int argc, char **argv)
     bool           is_collectives = false, is_overlap = false, is_saves = false, is_recovery = false, is_hung = false;
     bool           is_zero = false;
 
+    if (bench_is_help(argc, argv))
+        return usage(true);
     if (manta_init(&argc, &argv, NULL, &e))
         return manta_perror(&e);
     for (int o; (o = getopt(argc, argv, "n:w:e:clsruzo:")) != -1;) {
@@ -264,8 +272,7 @@ int main(int argc, char **argv)
         else if (o == 'o' && strcmp(optarg, "json") == 0)
             bench.options.output = BENCH_JSON;
         else if (o != 'o')
-            return fprintf(stderr, "usage: %s [-n kills] [-w workers] [-e epochs] [-c|-l|-s|-r|-u|-z] [-o table|json]\n", argv[0]),
-                   2;
+            return usage(false);
     }
     workers = workers < 1 ? 1 : workers > WORKERS_MAX ? WORKERS_MAX : workers;
     kills = kills > KILLS_MAX ? KILLS_MAX : kills;

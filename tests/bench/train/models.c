@@ -13,6 +13,7 @@
  * (2) each and three times in turn; the rows are the medians. Thread: one a process, but for that.
  */
 #include "tests/bench/bench.h"
+#include "tests/bench/usage.h"
 
 #include "sgd/model/cnn.h"
 #include "sgd/model/gpt2.h"
@@ -369,11 +370,10 @@ int main(int argc, char **argv)
     static struct bench b;
     const struct k_ops *ops;
 
-    if (!options_read(argc, argv, &b)) {
-        fprintf(stderr, "usage: %s [-w workers] [-b batch] [-s seconds] [-t text] [-d] [-o table|wide|json] [mlp] [cnn] [gpt]\n",
-                argv[0]);
-        return 2;
-    }
+    bool is_help = bench_is_help(argc, argv);
+    if (is_help || !options_read(argc, argv, &b))
+        return bench_usage(is_help,
+                           "--models [-w workers] [-b batch] [-s seconds] [-t text] [-d] [-o table|wide|json] [mlp] [cnn] [gpt]");
     if (complain(k_ops_choose(&(struct k_config){.kind = K_CPU}, &ops)))
         return 1;
     b.floors[FLOOR_GEMM] = gemm_rate(ops);

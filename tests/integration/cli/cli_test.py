@@ -1039,6 +1039,9 @@ def programs(p):
         has("usage: manta train", p.manta("train", "--help"))
     if (BIN / "manta-bench").exists():
         check(p.manta("bench", "--help"), "manta bench --help says nothing")
+        for part in ("train", "models", "sweep", "asha", "store", "grpc", "metg", "cpus", "cluster"):
+            if (BIN / f"manta-bench-{part}").exists():
+                has(f"usage: manta bench --{part} ", p.manta("bench", f"--{part}", "--help"))
 
 
 def run_case(name, cases):
