@@ -4,9 +4,10 @@
  */
 #include "core/text/amounts.h"
 
+#include "core/base/real.h"
+
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static mt_status wrong(char *text, size_t size, const char *pair, const char *what)
@@ -26,7 +27,7 @@ mt_status mt_amounts_read(const char *amounts, struct mt_amounts *out, char *tex
             return wrong(text, text_size, pair, "NAME=N is wanted, with commas between them");
         if (name >= MT_AMOUNT_NAME_SIZE)
             return wrong(text, text_size, pair, "a name has at most 23 bytes");
-        double value = strtod(pair + name + 1, &end);
+        double value = mt_real_read(pair + name + 1, &end);
         if (end == pair + name + 1 || (*end && *end != ',') || !(value >= 0.001) || value > (is_memory ? 1e15 : 1e12))
             return wrong(text, text_size, pair, "an amount is a number from 0.001 to 1e12");
         if (out->count == MT_RLT_RESOURCES_MAX)

@@ -40,11 +40,10 @@ static void add(struct arguments *a, const char *name, const char *value)
 
 static bool check(const struct cli_args *args)
 {
-    bool   is_head = args->values[CLI_OPT_HEAD], is_join = args->values[CLI_OPT_JOIN];
-    bool   has_address = args->values[CLI_OPT_ADDRESS];
-    double number = 0;
-    char   text[2 * MT_LABELS_BYTES_MAX];
-
+    bool              is_head = args->values[CLI_OPT_HEAD], is_join = args->values[CLI_OPT_JOIN];
+    bool              has_address = args->values[CLI_OPT_ADDRESS];
+    double            number = 0;
+    char              text[2 * MT_LABELS_BYTES_MAX];
     struct mt_amounts amounts;
     if (is_head + is_join + has_address != 1)
         return cli_usage(args, "say one of --head (a new cluster), --join FILE and --address PLACE (a node for a cluster)"), false;
