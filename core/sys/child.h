@@ -15,6 +15,7 @@
 
 #include "core/base/status.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -52,6 +53,12 @@ static inline void mt_child_give(struct mt_child_opts *opts, int fd, int as)
 /* No signal is blocked in the child, and SIGPIPE is not ignored. The caller keeps what it gave.
  * MT_ENOENT: there is no such program, or folder; MT_ESYS: why it can't be run; MT_ENOMEM. */
 MT_MUST_USE mt_status mt_child_start(const struct mt_child_opts *opts, pid_t *out_pid);
+
+/* Of what mt_child_start fails with: the same program may well start the next time. */
+static inline bool mt_child_may_pass(int err)
+{
+    return err == EAGAIN || err == ENOMEM || err == EMFILE || err == ENFILE;
+}
 
 /* A process and all that it has started, as far as they are its children still: at most `max`. How many. Those that begin or end
  * meanwhile may be missed. */

@@ -58,8 +58,8 @@ static struct rlt_submitted *submitted_find(const struct rlt *r, const char *id)
     return job && strcmp(job->id, id) == 0 ? job : NULL;
 }
 
-static void state_send(struct rlt *r, const char *id, uint32_t attempt, const char *word, int32_t code, int32_t pid,
-                       const char *reason)
+static void state_send_with(struct rlt *r, const char *id, uint32_t attempt, const char *word, int32_t code, int32_t pid,
+                            const char *reason, bool is_unfit)
 {
     static const Manta__V1__NodeToHead empty = MANTA__V1__NODE_TO_HEAD__INIT;
     static const Manta__V1__JobState   empty_state = MANTA__V1__JOB_STATE__INIT;
@@ -71,10 +71,17 @@ static void state_send(struct rlt *r, const char *id, uint32_t attempt, const ch
     s->exit_code = code;
     s->pid = pid;
     s->reason = rlt_keep(r->out, reason, strlen(reason) + 1);
+    s->unfit = is_unfit;
     m->kind_case = MANTA__V1__NODE_TO_HEAD__KIND_JOB;
     m->job = s;
     if (r->head.is_registered)
         rlt_head_send(r, m);
+}
+
+static void state_send(struct rlt *r, const char *id, uint32_t attempt, const char *word, int32_t code, int32_t pid,
+                       const char *reason)
+{
+    state_send_with(r, id, attempt, word, code, pid, reason, false);
 }
 
 /* ---- the log, then the state --------------------------------------------------------------------------------------- */
@@ -96,7 +103,7 @@ static void job_pump(struct rlt *r, struct rlt_submitted *job)
         a->size = MT_RLT_LOG_CHUNK;
         job->is_reading = true;
     } else if (job->state == JOB_ENDED) {
-        state_send(r, job->id, job->attempt, job->word, job->exit_code, job->pid, job->reason);
+        state_send_with(r, job->id, job->attempt, job->word, job->exit_code, job->pid, job->reason, job->is_unfit);
         rlt_timer_set(r, &job->timer, r->now + MT_RLT_JOB_AGAIN_MS * RLT_MS);
     }
 }
@@ -491,13 +498,15 @@ const char *rlt_submit_of(const struct rlt *r, int32_t pid)
     return "";
 }
 
-static void job_failed(struct rlt *r, const char *id, const char *why) /* NULL: not known */
+/* `why`: NULL where it is not known. */
+static void job_failed(struct rlt *r, const char *id, const char *why, bool is_unfit)
 {
     struct rlt_submitted *job = submitted_find(r, id);
     if (!job)
         return;
     if (!job->is_stopping && !job->is_preempted)
         snprintf(job->reason, sizeof job->reason, "cannot be started: %s", why ? why : "?");
+    job->is_unfit = is_unfit;
     job_end(r, job, "FAILED", 127);
 }
 
@@ -530,7 +539,9 @@ static void job_exited(struct rlt *r, const struct rlt_ev_job_exited *e)
         const char *name = sigabbrev_np(WTERMSIG(e->status));
         snprintf(job->reason, sizeof job->reason, "killed by signal %d (SIG%s)", WTERMSIG(e->status), name ? name : "?");
     } else if (!job->is_stopping && !job->is_preempted && code) {
-        snprintf(job->reason, sizeof job->reason, "exited with status %d", code);
+        snprintf(job->reason, sizeof job->reason, "exited with status %d%s%s", code, e->loader ? ": " : "",
+                 e->loader ? e->loader : "");
+        job->is_unfit = e->loader != NULL;
     }
     job_end(r, job, code ? "FAILED" : "SUCCEEDED", code);
 }
@@ -539,7 +550,7 @@ void rlt_submit_event(struct rlt *r, const struct rlt_event *e)
 {
     switch (e->kind) {
     case RLT_EV_JOB_STARTED: job_started(r, e->job_started.id, e->job_started.pid); break;
-    case RLT_EV_JOB_FAILED: job_failed(r, e->job_failed.id, e->job_failed.why); break;
+    case RLT_EV_JOB_FAILED: job_failed(r, e->job_failed.id, e->job_failed.why, e->job_failed.is_unfit); break;
     case RLT_EV_JOB_LOG: job_log(r, e->job_log.id, e->job_log.size); break;
     case RLT_EV_JOB_TEXT: job_text(r, &e->job_text); break;
     default: job_exited(r, &e->job_exited);

@@ -154,6 +154,7 @@ struct rlt_ev_job_exited {
     const char *id;
     int32_t     status;   /* as waitpid gives it */
     uint64_t    log_size; /* bytes */
+    const char *loader;   /* what the system's loader said, which could not load its program here; NULL: nothing */
 };
 struct rlt_ev_memory {
     const char     *why;  /* how short */
@@ -244,6 +245,7 @@ struct rlt_event {
         struct {
             const char *id;
             const char *why;
+            bool        is_unfit; /* this node can't run its program, now or later */
         } job_failed;
         struct {
             const char *id;

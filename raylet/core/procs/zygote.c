@@ -9,13 +9,10 @@
 #include "raylet/core/pool/pool.h"
 #include "raylet/core/procs/procs.h"
 
+#include "core/sys/child.h"
+
 #include <errno.h>
 #include <stdio.h>
-
-static bool may_pass(int err)
-{
-    return err == EAGAIN || err == ENOMEM || err == EMFILE || err == ENFILE;
-}
 
 void rlt_zygote_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid)
 {
@@ -32,7 +29,7 @@ void rlt_zygote_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid)
             rlt_pool_start_failed(r, zygote->job, "a file of the program was changed on this node: it is fetched again");
             rlt_leases_end_needy(r);
             rlt_program_again(r, rlt_job_base(zygote->job));
-        } else if (may_pass(-pid)) {
+        } else if (mt_child_may_pass(-pid)) {
             rlt_pool_lacks(zygote, what);
         } else {
             zygote->job->start_failures = MT_RLT_START_FAILURES_MAX; /* it will not be otherwise the next time */

@@ -39,6 +39,7 @@ struct rlt_submitted {
     bool                     is_timed_out;
     bool                     is_preempted; /* ended since the node leaves, or for another job: it begins again */
     bool                     is_warden;    /* of a detached actor that may restart */
+    bool                     is_unfit;     /* FAILED: this node can't run its program, however often it is tried */
     bool                     has_news;     /* of which the head is told with the next words: */
     bool                     is_beginning; /* ... among them that it runs */
     bool                     is_reading;   /* a piece of the log is on its way from the shell */

@@ -14,6 +14,7 @@
 #include "raylet/shell/jobs/jobs.h"
 #include "raylet/shell/jobs/private.h"
 #include "raylet/shell/links/links.h"
+#include "raylet/shell/said/said.h"
 #include "raylet/files/tree.h"
 
 #include "core/sys/child.h"
@@ -116,7 +117,7 @@ static void fetch_end(struct sh_job *job)
     job->file_fd = -1;
 }
 
-static void job_failed(struct sh_job *job, const char *why)
+static void job_failed_with(struct sh_job *job, const char *why, bool is_unfit)
 {
     struct rlt_event e;
     fetch_end(job);
@@ -126,7 +127,13 @@ static void job_failed(struct sh_job *job, const char *why)
     sh_event(&e, RLT_EV_JOB_FAILED);
     e.job_failed.id = kept_id(job);
     e.job_failed.why = sh_keep_text(job->sh, why);
+    e.job_failed.is_unfit = is_unfit;
     sh_post(job->sh, &e);
+}
+
+static void job_failed(struct sh_job *job, const char *why)
+{
+    job_failed_with(job, why, false);
 }
 
 static void blob_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
@@ -388,6 +395,31 @@ static void output_close(struct sh_job *job)
     job->out_read = job->out_write = -1;
 }
 
+/* The last line of its output. "": there is none. */
+static void last_line(const struct sh_job *job, char out[SH_SAID_SIZE])
+{
+    uint64_t from = job->log_size > SH_SAID_SIZE - 1 ? job->log_size - (SH_SAID_SIZE - 1) : 0;
+    ssize_t  n = job->log_fd >= 0 ? pread(job->log_fd, out, SH_SAID_SIZE - 1, (off_t)from) : 0;
+    size_t   size = n > 0 ? (size_t)n : 0;
+    while (size > 0 && out[size - 1] == '\n')
+        size--;
+    out[size] = 0;
+    const char *before = strrchr(out, '\n');
+    if (before)
+        memmove(out, before + 1, strlen(before + 1) + 1);
+}
+
+/* Of one that has not come so far as to be its own program: why, by the loader's mouth. Kept; NULL: it was loaded. */
+static const char *loader_words(const struct sh_job *job)
+{
+    char line[SH_SAID_SIZE];
+    int  code = WIFEXITED(job->status) ? WEXITSTATUS(job->status) : 0;
+    if (code != 127 && code != 1) /* 1: a library of another version than it was made with */
+        return NULL;
+    last_line(job, line);
+    return sh_said_by_loader(line) ? sh_keep_text(job->sh, line) : NULL;
+}
+
 static void job_ended(struct sh_job *job)
 {
     struct rlt_event e;
@@ -401,6 +433,7 @@ static void job_ended(struct sh_job *job)
     e.job_exited.id = kept_id(job);
     e.job_exited.status = job->status;
     e.job_exited.log_size = job->log_size;
+    e.job_exited.loader = loader_words(job);
     sh_post(job->sh, &e);
 }
 
@@ -442,7 +475,7 @@ static void cannot_run(struct sh_job *job, int err)
     log_append(job, text, (size_t)size);
     log_grown(job);
     snprintf(text, sizeof text, "%.100s: %s", job->spec->argv[0], strerrordesc_np(err));
-    job_failed(job, text);
+    job_failed_with(job, text, !mt_child_may_pass(err));
 }
 
 static void run(struct sh_job *job)

@@ -89,16 +89,26 @@ struct sh_said *sh_said_new(struct sh *sh, int to, int *out_end)
     return NULL;
 }
 
+bool sh_said_by_loader(char *line)
+{
+    static const char *const words[] = {": error while loading", ": symbol lookup error"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const char *at = strstr(line, words[i]); /* behind the program's path, which the reader knows */
+        if (at) {
+            memmove(line, at + 2, strlen(at + 2) + 1);
+            return true;
+        }
+    }
+    return strstr(line, ": version `") && strstr(line, "' not found (required by ");
+}
+
 void sh_said_last(struct sh_said *s, char out[SH_SAID_SIZE])
 {
-    const char *loader;
     for (int i = 0; i < 16 && read_some(s) > 0; i++)
         ;
     memcpy(out, s->line, s->size);
     out[s->size] = 0;
-    loader = strstr(out, ": error while loading"); /* behind the program's path, which the reader knows */
-    if (loader)
-        memmove(out, loader + 2, strlen(loader + 2) + 1);
+    (void)sh_said_by_loader(out);
 }
 
 void sh_said_free(struct sh_said *s)

@@ -5,6 +5,7 @@
 #ifndef RLT_SAID_H
 #define RLT_SAID_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct sh;
@@ -17,6 +18,8 @@ enum { SH_SAID_SIZE = 400 };
 struct sh_said *sh_said_new(struct sh *sh, int to, int *out_end);
 /* The last line so far, shortened to what matters; "" where there is none. */
 void sh_said_last(struct sh_said *said, char out[SH_SAID_SIZE]);
+/* The system's loader says so of a program that it can't load; the line is shortened to what matters. */
+bool sh_said_by_loader(char *line);
 void sh_said_free(struct sh_said *said); /* NULL: nothing */
 
 #endif

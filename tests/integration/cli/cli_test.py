@@ -827,8 +827,10 @@ def bad_jobs(p):
     p.manta("start", "--head", "--num-cpus", "1")
     p.manta("submit", "--file", "not_there", "--", "true", want=1)
     has("not_there", p.errors)
-    p.manta("submit", "--follow", "--", "./no_such_program", want=127)
-    has("no_such_program", p.manta("job", "logs", p.json("job", "list")[0]["id"]))
+    p.manta("submit", "--follow", "--retries", "5", "--", "./no_such_program", want=127)
+    job = p.json("job", "list")[0]
+    equal(job["attempt"], 1)  # this node is the only one
+    has("no_such_program", p.manta("job", "logs", job["id"]))
     p.manta("submit", "--follow", "--num-cpus", "9999", "--", "true", want=1)  # at once, or when nodes had time to join
     has("9999", p.errors)
     p.manta("submit", "--num-cpus", "-1", "--", "true", want=2)

@@ -11,7 +11,7 @@ changed        a file of the second node's cache is changed: that is seen before
 own            a library that the second node's installation has too is not sent, as long as it is the same
 installed      a program that the second node's installation has, as it has all its libraries, is run from there, as long as it is the same
 apart          the same where the library stands elsewhere on the disk, so that both have only the root of all in common: it is sent
-broken         a library that is missing on the second node is named in the error, with the loader's line
+broken         a library that is missing on the nodes is named in the error, with the loader's line, of a task and of a detached actor
 noexec         a second node whose folders are mounted noexec runs programs from memory, and says so
 bad_node       such a node among good ones: a sweep and a training run where they can, and say what is left out
 users          the same program where jobs have users of their own, who may read and not write
@@ -22,6 +22,7 @@ sweep          `manta sweep` with a slot on each node
 """
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -182,11 +183,16 @@ def fails(at, path, way):
 
 
 def broken(at):
-    """The library is gone when the workers are to be started: nobody has it any more."""
+    """The library is gone when the workers, or the warden of a detached actor, are to be started: nobody has it any more."""
     path = at.build_program()
-    at.environment["TWO_NODES_HIDE"] = str(path.parent.parent / "lib/libanswer.so")
-    said = fails(at, path, "task")
-    assert "error while loading shared libraries: libanswer.so" in said, said
+    library = path.parent.parent / "lib/libanswer.so"
+    at.environment["TWO_NODES_HIDE"] = str(library)
+    kept = library.read_bytes()
+    for way in ("task", "detached"):
+        library.write_bytes(kept)
+        said = fails(at, path, way)
+        assert "error while loading shared libraries: libanswer.so" in said, said
+    assert re.search("job_ended job=actor.* attempt=2 ", at.logs()), at.logs()  # it may restart without limit: once on each node
 
 
 def noexec(at):

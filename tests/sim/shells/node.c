@@ -108,7 +108,10 @@ static void keep(struct sim_pending *p)
         e->job_text.id = text_kept(p, e->job_text.id);
         e->job_text.bytes = bytes_kept(p, e->job_text.bytes, e->job_text.size);
         break;
-    case RLT_EV_JOB_EXITED: e->job_exited.id = text_kept(p, e->job_exited.id); break;
+    case RLT_EV_JOB_EXITED:
+        e->job_exited.id = text_kept(p, e->job_exited.id);
+        e->job_exited.loader = text_kept(p, e->job_exited.loader);
+        break;
     case RLT_EV_MEMORY:
         e->memory.why = text_kept(p, e->memory.why);
         e->memory.once = bytes_kept(p, e->memory.once, e->memory.once_count * sizeof *e->memory.once);

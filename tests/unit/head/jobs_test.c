@@ -2,6 +2,7 @@
  *
  * jobs_test.c - submitted jobs: once by id, retries, stops, logs, waits, and restarts of the head at every store write.
  */
+#include "core/base/limits/raylet.h"
 #include "tests/unit/head/rig.h"
 
 #include <stdio.h>
@@ -216,6 +217,90 @@ static void failures_are_retried_and_counted(void **unused)
     assert_int_equal(reply->job->exit_code, 9);
     assert_string_equal(reply->job->reason, "exit 9");
     manta__v1__job_reply__free_unpacked(reply, NULL);
+    rig_free(rig);
+}
+
+static const char missing[] = "exited with status 127: error while loading shared libraries: libq.so: cannot open it";
+
+static void says_unfit(struct rig *rig, const struct rig_node *node, const char *id, uint32_t attempt)
+{
+    Manta__V1__JobState   s = MANTA__V1__JOB_STATE__INIT;
+    Manta__V1__NodeToHead m = MANTA__V1__NODE_TO_HEAD__INIT;
+    s.id = (char *)(uintptr_t)id;
+    s.attempt = attempt;
+    s.state = "FAILED";
+    s.exit_code = 127;
+    s.reason = (char *)(uintptr_t)missing;
+    s.unfit = true;
+    m.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_JOB;
+    m.job = &s;
+    rig_say(rig, node->stream, &m);
+}
+
+static void has_failed(struct rig *rig, const char *id, uint32_t attempt)
+{
+    Manta__V1__JobReply *reply;
+    assert_string_equal(rig_job(rig, id, &reply), "FAILED");
+    assert_int_equal(reply->job->exit_code, 127);
+    assert_int_equal(reply->job->attempt, attempt);
+    assert_string_equal(reply->job->reason, missing);
+    manta__v1__job_reply__free_unpacked(reply, NULL);
+}
+
+/* The only node can't run its program: no retry would help. Another that is full just now is waited for. */
+static void a_program_that_a_node_cannot_run_is_not_tried_there_again(void **unused)
+{
+    (void)unused;
+    struct rig     *rig = rig_new();
+    struct rig_node a = {.boot = 11, .cpus = 2000}, b = {.boot = 12, .cpus = 1000};
+    rig_register(rig, &a);
+    rig_submit(rig, "alone", 5, 1000);
+    rig_job_state(rig, &a, "alone", 1, "RUNNING", 0, "");
+    says_unfit(rig, &a, "alone", 1);
+    has_failed(rig, "alone", 1);
+
+    rig_submit(rig, "twice", 5, 1000);
+    rig_submit(rig, "beside", 0, 1000);
+    rig_register(rig, &b);
+    rig_submit(rig, "fills", 0, 1000);
+    assert_string_equal(rig_last(rig, b.stream, KIND(START_JOB))->start_job->spec->id, "fills");
+    rig_job_state(rig, &b, "fills", 1, "RUNNING", 0, "");
+    says_unfit(rig, &a, "twice", 1);
+    rig_pass(rig, 2 * MT_HEAD_JOB_RETRY_MS);
+    assert_string_equal(rig_job(rig, "twice", NULL), "PENDING"); /* though the first node has room */
+    rig_job_state(rig, &b, "fills", 1, "SUCCEEDED", 0, "");
+    rig_pass(rig, 300);
+    assert_string_equal(rig_last(rig, b.stream, KIND(START_JOB))->start_job->spec->id, "twice");
+    assert_int_equal(rig_last(rig, b.stream, KIND(START_JOB))->start_job->attempt, 2);
+    says_unfit(rig, &b, "twice", 2);
+    has_failed(rig, "twice", 2);
+    rig_free(rig);
+}
+
+/* Where so many nodes can't, it is the program. */
+static void a_program_that_four_nodes_cannot_run_is_given_up(void **unused)
+{
+    (void)unused;
+    struct rig     *rig = rig_new();
+    struct rig_node nodes[MT_RLT_SHUNNED_MAX + 1];
+    bool            was_tried[MT_RLT_SHUNNED_MAX + 1] = {false};
+    for (uint32_t i = 0; i <= MT_RLT_SHUNNED_MAX; i++) {
+        nodes[i] = (struct rig_node){.boot = 11 + i, .cpus = 1000};
+        rig_register(rig, &nodes[i]);
+    }
+    rig_submit(rig, "j", UINT32_MAX, 1000);
+    for (uint32_t attempt = 1; attempt <= MT_RLT_SHUNNED_MAX; attempt++) {
+        uint32_t at = 0;
+        while (at <= MT_RLT_SHUNNED_MAX && (was_tried[at] || !rig_count(rig, nodes[at].stream, KIND(START_JOB))))
+            at++;
+        assert_true(at <= MT_RLT_SHUNNED_MAX);
+        was_tried[at] = true;
+        says_unfit(rig, &nodes[at], "j", attempt);
+        for (uint32_t i = 0; i <= MT_RLT_SHUNNED_MAX; i++)
+            rig_report(rig, &nodes[i], 1000, NULL, 0);
+        rig_pass(rig, MT_HEAD_JOB_RETRY_MS + 300);
+    }
+    has_failed(rig, "j", MT_RLT_SHUNNED_MAX);
     rig_free(rig);
 }
 
@@ -498,6 +583,8 @@ int main(void)
         cmocka_unit_test(while_all_nodes_leave_a_job_waits),
         cmocka_unit_test(a_file_that_was_lost_and_came_again_is_kept_for_its_job),
         cmocka_unit_test(failures_are_retried_and_counted),
+        cmocka_unit_test(a_program_that_a_node_cannot_run_is_not_tried_there_again),
+        cmocka_unit_test(a_program_that_four_nodes_cannot_run_is_given_up),
         cmocka_unit_test(a_lost_node_costs_its_jobs_an_attempt),
         cmocka_unit_test(stops),
         cmocka_unit_test(deletes),

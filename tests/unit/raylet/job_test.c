@@ -229,6 +229,22 @@ static void a_failure_tells_status_and_signal(void **state)
     wait_for(f, "again", "SUCCEEDED", 0, NULL);
 }
 
+/* The system's own loader says what is missing; to try it again here is of no use, so the first attempt is the last. */
+static void who_cannot_be_loaded_tells_what_is_missing(void **state)
+{
+    static const char loader[] = "exited with status 127: error while loading shared libraries: libq.so.6: cannot open shared";
+    static char       text[4096];
+    struct fixture   *f = *state;
+    submit(f, "missing",
+           "sed 's/libc[.]so[.]6/libq.so.6/g' /bin/true >it; chmod +x it; echo \"attempt $MANTA_JOB_ATTEMPT\"; exec ./it", 0, 5);
+    wait_for(f, "missing", "FAILED", 127, loader);
+    read_log(f, "missing", text, sizeof text);
+    assert_true(strncmp(text, "attempt 1\n", 10) == 0 && !strstr(text, "attempt 2"));
+    assert_non_null(strstr(text, "error while loading shared libraries"));
+    submit(f, "own", "test $MANTA_JOB_ATTEMPT -gt 1 || exit 127", 0, 1); /* a status of the program's own is one as any other */
+    wait_for(f, "own", "SUCCEEDED", 0, NULL);
+}
+
 static void a_job_is_stopped_and_times_out(void **state)
 {
     struct fixture       *f = *state;
@@ -308,6 +324,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_job_runs_and_its_log_is_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failure_tells_status_and_signal, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_cannot_be_loaded_tells_what_is_missing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_job_is_stopped_and_times_out, setup, teardown),
         cmocka_unit_test_setup_teardown(the_head_may_die_and_come_back, setup, teardown),
         cmocka_unit_test_setup_teardown(a_socket_that_is_let_go_late_is_waited_for, setup, teardown),

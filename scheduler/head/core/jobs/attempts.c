@@ -298,6 +298,43 @@ static void attempt_failed(struct head *h, struct job *job, int32_t exit_code, c
     back_to_pending(h, job);
 }
 
+/* From now on it isn't placed on the node that it is on: it has the bucket of those who avoid the same ones. False: it avoids as
+ * many as a job may. */
+static bool node_avoid(struct head *h, struct job *job)
+{
+    uint32_t i = 0;
+    while (i < MT_RLT_SHUNNED_MAX && job->unfit[i])
+        i++;
+    MT_ASSERT(i < MT_RLT_SHUNNED_MAX);
+    head_turns_leave(h, job);
+    job->unfit[i] = job->node;
+    head_turns_enter(h, job);
+    return i + 1 < MT_RLT_SHUNNED_MAX;
+}
+
+/* Whether there is, or may be, a node that was not found unfit for it. */
+static bool may_run_elsewhere(struct head *h, const struct job *job)
+{
+    struct policy_node **nodes = NULL;
+    uint32_t             count = 0;
+    HEAD_TRY(h, head_nodes_living(h, &nodes, &count));
+    bool may = policy_is_feasible((const struct policy_node *const *)nodes, count, &job->bucket->request) ||
+               head_nodes_could_come(h, &job->bucket->request);
+    free(nodes);
+    return may;
+}
+
+/* Its program can't be run on that node, for want of a library or of itself. To try it there again is of no use, to try it
+ * elsewhere may be: until four nodes have failed, when it is the program's fault, or there is no other. */
+static void attempt_unfit(struct head *h, struct job *job, int32_t exit_code, const char *why)
+{
+    bool may_retry = !job->stop_requested && job->failures < job->spec->retries;
+    if (may_retry && !(node_avoid(h, job) && may_run_elsewhere(h, job)))
+        head_jobs_end(h, job, JOB_FAILED, exit_code, why);
+    else
+        attempt_failed(h, job, exit_code, why);
+}
+
 /* Its node was drained, or it made room for another: it begins again elsewhere, and no retry is counted. But of a warden: the
  * number of its failures is that of the actor's incarnation, which must go up. */
 static void attempt_preempted(struct head *h, struct job *job, const char *why)
@@ -428,6 +465,8 @@ static void take_current(struct head *h, struct stream *s, struct job *job, cons
         take_running(h, s, job, state);
     else if (says(state, "SUCCEEDED"))
         head_jobs_end(h, job, JOB_SUCCEEDED, state->exit_code, state->reason[0] ? state->reason : "exited with status 0");
+    else if (says(state, "FAILED") && state->unfit)
+        attempt_unfit(h, job, state->exit_code, state->reason);
     else if (says(state, "FAILED"))
         attempt_failed(h, job, state->exit_code, state->reason);
     else if (says(state, "PREEMPTED"))

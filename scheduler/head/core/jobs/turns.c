@@ -36,6 +36,8 @@ static void key_write(char *out, size_t size, const struct job *job, const struc
                                    job->spec->time_ms, job->spec->node);
     for (uint32_t i = 0; i < r->amount_count && used < size; i++)
         used += (size_t)snprintf(out + used, size - used, " %" PRIu32 "=%" PRId64, r->amounts[i].kind, r->amounts[i].amount);
+    for (uint32_t i = 0; i < MT_RLT_SHUNNED_MAX && r->avoid[i] && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, " !%" PRIu32, r->avoid[i]);
     if (job->spec->deadline_ms && used < size)
         snprintf(out + used, size - used, " %s", job->spec->id);
     else if (job->array && job->array->most && used < size)
@@ -50,6 +52,7 @@ static struct bucket *bucket_of(struct head *h, struct job *job)
     struct head_index_node *at;
     if (head_spec_request(h, spec, &request, text, sizeof text).code)
         return NULL; /* was checked when it came */
+    memcpy(request.avoid, job->unfit, sizeof request.avoid);
     key_write(key, sizeof key, job, &request);
     if ((at = head_index_find(&h->buckets, key)))
         return mt_container_of(at, struct bucket, at);

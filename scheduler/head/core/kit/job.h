@@ -84,6 +84,7 @@ struct job {
     char                  *reason; /* of its last attempt, or its end; NULL: none. Of one that waits: head_turns_why */
     int32_t                exit_code, pid;
     uint32_t               attempt, node, failures;
+    uint32_t               unfit[MT_RLT_SHUNNED_MAX];          /* nodes that can't run its program; 0: none; not stored */
     uint32_t               counted_on;                         /* the node among whose drivers it is; 0: none */
     uint64_t               submitted_ms, started_ms, ended_ms; /* wall clock */
     uint64_t               order;

@@ -87,6 +87,7 @@ int main(int argc, char **argv)
     } else {
         actor.detached = strcmp(argv[1], "detached") == 0;
         actor.name = actor.detached ? "teller" : NULL;
+        actor.max_restarts = actor.detached ? -1 : 0;
         failed = by_actor(&actor, &e);
     }
     manta_shutdown();
