@@ -232,6 +232,8 @@ void sgd_place_close(struct sgd_place *place)
 {
     manta_free(place->asked);
     manta_free(place->spans_asked);
+    if (place->post) /* it has nothing to finish. Let go with a call open, it would end after that: never, if it stands still */
+        manta_actor_kill(place->post, false);
     manta_actor_free(place->post);
     sgd_place_set_state(place, SGD_PLACE_FREE);
     *place = (struct sgd_place){0};

@@ -136,7 +136,7 @@ void sgd_places_abort(struct sgd_places *places, uint32_t generation, enum mt_co
 /* Asks all members of a generation to come back after their present step. Does not wait. */
 void sgd_places_leave(struct sgd_places *places, uint32_t generation);
 
-/* A lost place, of which no worker is left. */
+/* A place of which no worker is left. Its post is killed. */
 void sgd_place_close(struct sgd_place *place);
 
 /* What the index-th worker of another node, which is dead, printed last; "" where its node does not say so within

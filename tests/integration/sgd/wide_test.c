@@ -93,15 +93,16 @@ struct follow {
     struct nodes *nodes;
     char          data[PATH_SIZE], blows[PATH_SIZE];
     int           workers, pids[8], begun;
-    double        away, gpu;   /* of the last report */
-    int64_t       kill_at;     /* step; 0: never */
-    bool          kill_node;   /* else the worker of the last rank */
-    bool          stop_spares; /* first, those of the other node */
-    bool          spares_only; /* and nobody is killed */
-    uint32_t      stops_on;    /* node whose first worker stands still as it loads; 0: none */
-    int           all;         /* workers without whom no blow falls, though the run begins with fewer */
-    int           lost, resized, hung;
-    int64_t       last_step; /* of which the driver was told */
+    double        away, gpu;                 /* of the last report */
+    int64_t       kill_at;                   /* step; 0: never */
+    bool          kill_node;                 /* else the worker of the last rank */
+    bool          stop_spares;               /* first, those of the other node */
+    bool          stop_post;                 /* of the other node */
+    uint32_t      stops_on;                  /* node whose first worker stands still as it loads; 0: none */
+    bool          none_killed;               /* those who are stopped are all */
+    int           all;                       /* workers without whom no blow falls, though the run begins with fewer */
+    int           lost, resized, hung, post; /* the latter: its process that was stopped */
+    int64_t       last_step;                 /* of which the driver was told */
     int           spares[SPARES], spare_count;
     char          lost_text[512], hung_text[512];
     int64_t       add_at;                 /* by this clock another node comes, while steps are made; 0: none does */
@@ -136,14 +137,22 @@ static int spares_stop(const struct follow *f)
     return stopped;
 }
 
+static void post_stop(struct follow *f)
+{
+    CHECK_EQ(test_find(f->nodes->raylets[1], "w:manta_sgd_pos", &f->post, 1), 1);
+    CHECK_EQ(kill(f->post, SIGSTOP), 0);
+}
+
 static void strike(struct follow *f)
 {
     f->kill_at = 0;
+    if (f->stop_post)
+        post_stop(f);
     if (f->stop_spares)
         CHECK(spares_stop(f) > 0);
     if (f->kill_node) {
         nodes_kill(&f->nodes->raylets[1]);
-    } else if (!f->spares_only) {
+    } else if (!f->none_killed) {
         CHECK(f->pids[f->workers - 1] > 1);
         CHECK_EQ(kill(f->pids[f->workers - 1], SIGKILL), 0);
     }
@@ -317,7 +326,7 @@ static void wide_stopped_stay(void)
     start_two(&n, &f, "2", "6");
     uint64_t want = alone(&f).weights;
     f.kill_at = 60;
-    f.stop_spares = f.spares_only = true;
+    f.stop_spares = f.none_killed = true;
     manta_sgd_opts opts = {
         .scaling = {.min_workers = 4, .max_workers = 4, .cpus = 1, .nodes = 2, .min_nodes = 2, .spares = SPARES}};
     CHECK_EQ(run(&f, opts, 3000).weights, want);
@@ -343,6 +352,26 @@ static void wide_stopped_start(void)
         CHECK_EQ(f.lost, i + 1);
         CHECK_SAYS(f.lost_text, "stopped by a signal while it started");
     }
+    stop(&n, &f);
+}
+
+/* A post that stands still when its run ends does not stay, as long as the driver lives. */
+static void wide_stopped_post(void)
+{
+    struct nodes  n;
+    struct follow f;
+    start_two(&n, &f, "2", "2");
+    uint64_t want = alone(&f).weights;
+    f.kill_at = 60;
+    f.stop_post = f.none_killed = true;
+    manta_sgd_opts   opts = {.scaling = {.min_workers = 4, .max_workers = 4, .cpus = 1, .nodes = 2, .min_nodes = 2}};
+    manta_sgd_result r;
+    manta_error      e;
+    CHECK_CODE(run_for(&f, opts, 0, &r, &e), MANTA_OK, &e); /* whose last words may be lost with it */
+    CHECK_EQ(r.weights, want);
+    CHECK_EQ(f.lost, 0); /* it was not missed before */
+    CHECK(f.post > 0);
+    CHECK(test_gone(f.post));
     stop(&n, &f);
 }
 
@@ -526,6 +555,7 @@ static const struct test_case cases[] = {
     {"wide_stopped_spare", wide_stopped_spare, {0}, true, 0},
     {"wide_stopped_stay", wide_stopped_stay, {0}, true, 0},
     {"wide_stopped_start", wide_stopped_start, {0}, true, 0},
+    {"wide_stopped_post", wide_stopped_post, {0}, true, 0},
     {"wide_node_killed", wide_node_killed, {0}, true, 0},
     {"wide_overlap", wide_overlap, {0}, true, 0},
     {"wide_devices", wide_devices, {0}, true, 0},
