@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-enum { SIZE = 100000, POLLS = 200000 /* a message for each would be more than a raylet keeps for one process */ };
+enum { SIZE = 100000, POLLS = 200000 /* a message for each would be more than a raylet keeps for one process */, BETWEEN_MS = 50 };
 
 static manta_status make(manta_ctx *c, int argc, const manta_arg *argv)
 {
@@ -81,9 +81,73 @@ static void poll_lost(void)
     nodes_stop(&n);
 }
 
+/* Until word 0 says so. */
+static manta_status stay(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    (void)argc;
+    return manta_return_i64(c, test_board_wait(&test_board_map(argv[0].u)->words[0], 1));
+}
+MANTA_REGISTER(stay, "u>l");
+
+/* Does other things between two polls, and takes in then what has come: `pending` comes later. */
+static manta_status polled_between(manta_ref *ref, manta_ref *pending, manta_view *view, manta_error *e)
+{
+    manta_status code;
+    while ((code = manta_get(ref, 0, view, e)) == MANTA_ETIMEDOUT)
+        CHECK_EQ(manta_wait(&pending, 1, 1, BETWEEN_MS, NULL, NULL), 0);
+    return code;
+}
+
+/* (ref, pending, seed): what polls of another's value come to; 0: it is all there. */
+static manta_status borrowed(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    manta_view   view = {0};
+    manta_error  e;
+    manta_status code = polled_between(argv[0].r, argv[1].r, &view, &e);
+    bool         is_it = code == MANTA_OK && view.size == SIZE && nodes_is_filled(view.data, SIZE, argv[2].l);
+    (void)argc;
+    manta_release(&view);
+    return manta_return_i64(c, code ? code : !is_it);
+}
+MANTA_REGISTER(borrowed, "rrl>l");
+
+static int64_t borrow(manta_ref *ref, manta_ref *pending, int64_t i)
+{
+    return test_i64(
+        manta_call("borrowed", &(manta_task_opts){AT(0)}, MANTA_ARGS(manta_ref_arg(ref), manta_ref_arg(pending), manta_i64(i))),
+        __FILE__, __LINE__);
+}
+
+/* The answer, where the value is or why it is nowhere, comes between two polls: the next one tells it. Of the program's own values,
+ * and of another process's. */
+static void poll_between(void)
+{
+    struct nodes n;
+    manta_view   view;
+    manta_error  e;
+    uint64_t     number;
+    nodes_start(&n, 2, "2");
+    struct test_board *board = test_board_new(&number);
+    manta_ref         *lost = made(1, MANTA_NO_RETRY), *again = made(2, 3);
+    nodes_kill(&n.raylets[1]);
+    manta_ref   *pending = manta_call("stay", &(manta_task_opts){AT(0)}, MANTA_ARGS(manta_u64(number)));
+    manta_status code = polled_between(lost, pending, &view, &e);
+    CHECK(code == MANTA_EOBJ_LOST || code == MANTA_ENODE_DIED);
+    int64_t others = borrow(lost, pending, 1);
+    CHECK(others == MANTA_EOBJ_LOST || others == MANTA_ENODE_DIED);
+    CHECK((n.raylets[1] = nodes_add(&n, 1, "2", NULL)));
+    CHECK_EQ(borrow(again, pending, 2), 0);
+    atomic_store(&board->words[0], 1);
+    CHECK_I64(pending, 1);
+    manta_free(lost), manta_free(again);
+    nodes_stop(&n);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        {"poll_silent", poll_silent, {0}, true, 0}, {"poll_lost", poll_lost, {0}, true, 0}, {NULL, NULL, {0}, false, 0}};
+    static const struct test_case cases[] = {{"poll_silent", poll_silent, {0}, true, 0},
+                                             {"poll_lost", poll_lost, {0}, true, 0},
+                                             {"poll_between", poll_between, {0}, true, 0},
+                                             {NULL, NULL, {0}, false, 0}};
     return test_main(argc, argv, cases);
 }

@@ -228,6 +228,7 @@ struct sim_reading *sim_read(struct sim_proc *p, struct own_ref *ref)
 {
     struct sim_reading *r = sim_read_at(p, own_ref_place(&p->own, ref));
     r->mine = ref->flags & OWN_REF_BORROWED ? NULL : ref;
+    r->polled = mt_id_counter(ref->id) & 1 ? ref : NULL;
     return r;
 }
 
@@ -236,16 +237,21 @@ static bool is_loss(int32_t code)
     return code == MT_EOBJ_LOST || code == MT_ENODE_DIED || code == MT_ECORRUPT || code == MT_ETIMEDOUT || code == MT_EPROTO;
 }
 
+static void doubt_begin(struct sim_reading *r)
+{
+    own_doubt_begin(&r->p->own, &r->doubt, r->mine, &r->asked, r->doubted_for, mt_code_name(r->doubted_for));
+}
+
 /* lib_store_pin: whoever can't have a value asks its owner, or waits for its task. False: it is not over. */
 static bool read_over(struct sim_reading *r, int32_t code)
 {
     if (is_loss(code) && !r->is_doubted) {
         if (!r->mine && r->asked.id.process == r->p->process)
             r->mine = mt_map_ptr(&r->p->own.refs, r->asked.id);
-        own_doubt_begin(&r->p->own, &r->doubt, r->mine, &r->asked, code, mt_code_name(code));
         r->is_doubted = true;
         r->doubted_at = r->p->s->now;
         r->doubted_for = code;
+        doubt_begin(r);
         r->p->s->counters.value_away += code == MT_ENODE_DIED;
         return false;
     }
@@ -313,14 +319,26 @@ static void count_found(const struct sim_reading *r)
     s->counters.call_found_again += t && t->kind == SIM_CALL;
 }
 
+/* One look, of who waits or who polls. */
+static bool doubt_is_over(struct sim_reading *r)
+{
+    if (r->is_left && !own_doubt_resume(&r->p->own, &r->doubt, r->polled))
+        doubt_begin(r);
+    r->is_left = !own_doubt_is_over(&r->p->own, &r->doubt) && r->polled;
+    if (r->is_left)
+        own_doubt_leave(&r->p->own, &r->doubt, r->polled);
+    else if (r->doubt.is_over)
+        own_doubt_end(&r->p->own, &r->doubt);
+    return r->doubt.is_over;
+}
+
 bool sim_read_go(struct sim_reading *r)
 {
     struct sim_ask a;
     while (!r->is_over) {
         if (r->is_doubted) {
-            if (!own_doubt_is_over(&r->p->own, &r->doubt))
+            if (!doubt_is_over(r))
                 return false;
-            own_doubt_end(&r->p->own, &r->doubt);
             if (r->doubt.why.code)
                 return read_over(r, r->doubt.why.code);
             r->is_doubted = false;

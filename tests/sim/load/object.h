@@ -46,7 +46,8 @@ struct sim_proc;
 struct sim_reading {
     struct sim_proc  *p;
     struct sim_value *v;
-    struct own_ref   *mine; /* of this process's own value; NULL: of another's */
+    struct own_ref   *mine;   /* of this process's own value; NULL: of another's */
+    struct own_ref   *polled; /* it waits for nothing: each look takes up what the last one has left at this ref; NULL: it waits */
     struct lane_ref   asked, at;
     int               attempts;
     bool              must_ask, is_pinned, is_over; /* pinned, or failed with `code` */
@@ -55,6 +56,7 @@ struct sim_reading {
     uint16_t          ask_kind;
     const uint8_t    *data;
     bool              is_doubted; /* it is lost: its owner is asked, or its task runs again */
+    bool              is_left;    /* and that question is left at `polled` */
     struct own_doubt  doubt;
     uint64_t          doubted_at;
     int32_t           doubted_for; /* what the fetch said */

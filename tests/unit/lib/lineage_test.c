@@ -135,6 +135,17 @@ static enum own_lost lose(struct world *w, struct own_ref *ref, int32_t code)
     return miss(w, ref, code, &why);
 }
 
+/* A reader that gives up before the answer has come. */
+static void miss_and_leave(struct world *w, struct own_ref *ref)
+{
+    struct own_doubt doubt;
+    struct lane_ref  at = *own_ref_place(&w->own, ref);
+    own_doubt_begin(&w->own, &doubt, ref, &at, MT_ENODE_DIED, "it is gone");
+    assert_false(own_doubt_is_over(&w->own, &doubt));
+    own_doubt_leave(&w->own, &doubt, ref);
+    assert_true(own_doubt_is_left(&w->own, ref));
+}
+
 static struct own_ref *put(struct world *w)
 {
     struct own_ref *ref = own_ref_new(&w->own, mt_id_with_index(own_id_next(&w->own), 1));
@@ -240,6 +251,27 @@ static void an_old_loss_costs_no_run(void **state)
     assert_int_equal(own_ref_lost(&w->own, ref, &before, MT_EOBJ_LOST, "", &why), OWN_LOST_MOVED);
     assert_int_equal(w->own.again_count, 1);
     own_ref_drop(&w->own, ref);
+    end(w);
+}
+
+/* The answer comes to nobody: the next reader is told it, once. A question that nobody takes up goes with its ref. */
+static void a_question_that_is_left_is_the_next_readers(void **state)
+{
+    (void)state;
+    struct world    *w = begin();
+    struct own_ref  *ref = submit(w, NULL, 0, NULL);
+    struct own_doubt doubt;
+    assert_true(answer(w, 1));
+    miss_and_leave(w, ref);
+    no_copies(w);
+    assert_true(own_doubt_resume(&w->own, &doubt, ref));
+    assert_true(own_doubt_is_over(&w->own, &doubt));
+    assert_int_equal(doubt.why.code, MT_EOBJ_LOST);
+    own_doubt_end(&w->own, &doubt);
+    assert_false(own_doubt_resume(&w->own, &doubt, ref));
+    miss_and_leave(w, ref);
+    own_ref_drop(&w->own, ref);
+    assert_null(w->own.doubts);
     end(w);
 }
 
@@ -355,10 +387,15 @@ static void a_copy_becomes_the_value(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_loop_holds_one_value),     cmocka_unit_test(a_lost_chain_of_calls_is_made_again),
-        cmocka_unit_test(a_lost_chain_is_made_again), cmocka_unit_test(an_old_loss_costs_no_run),
-        cmocka_unit_test(what_is_there_stays),        cmocka_unit_test(an_argument_that_was_put_stays_as_long_as_it_may_be_needed),
-        cmocka_unit_test(the_oldest_is_given_up),     cmocka_unit_test(what_hangs_from_a_value_lost_for_good_is_told_why),
+        cmocka_unit_test(a_loop_holds_one_value),
+        cmocka_unit_test(a_lost_chain_of_calls_is_made_again),
+        cmocka_unit_test(a_lost_chain_is_made_again),
+        cmocka_unit_test(an_old_loss_costs_no_run),
+        cmocka_unit_test(a_question_that_is_left_is_the_next_readers),
+        cmocka_unit_test(what_is_there_stays),
+        cmocka_unit_test(an_argument_that_was_put_stays_as_long_as_it_may_be_needed),
+        cmocka_unit_test(the_oldest_is_given_up),
+        cmocka_unit_test(what_hangs_from_a_value_lost_for_good_is_told_why),
         cmocka_unit_test(a_copy_becomes_the_value),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

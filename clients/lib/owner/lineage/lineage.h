@@ -8,6 +8,7 @@
 #define OWN_LINEAGE_H
 
 #include "clients/lib/owner/actor/actor.h"
+#include "clients/lib/owner/ref/doubt.h"
 
 /* ---- notes: settle.c ---- */
 /* Moves on what was posted, until nothing is left. From the owner's outermost calls only: own_settle_posted. */
@@ -41,21 +42,11 @@ void own_ref_adopted(struct own *own, const struct ctl_moved *word);
 void own_ref_not_found(struct own *own, const struct ctl_moved *word);
 
 /* ---- the reader: lost.c ---- */
-/* A value is not where it should be: where is it? On the stack of whoever wants to know. */
-struct own_doubt {
-    struct own_doubt  *next;
-    mt_id              ref;
-    struct own_ref    *mine; /* it is ours, and being made again; NULL: its owner has been asked */
-    bool               is_over;
-    struct lane_ref    place; /* then: where it is now, or ... */
-    struct own_failure why;   /* ... why it is nowhere, if the code is not 0 */
-};
 /* The value is not to be had at that place, for that reason: its owner is asked, and it is over when that one knows another
  * place (once its task has run again), or that there is none, or is known to be dead. `mine` (may be NULL): our own ref of it,
- * held by the caller. Begin and end are a pair. */
+ * held by the caller. Begin and own_doubt_end are a pair, or own_doubt_leave (doubt.h). */
 void own_doubt_begin(struct own *own, struct own_doubt *doubt, struct own_ref *mine, const struct lane_ref *at, int32_t code,
                      const char *text);
 bool own_doubt_is_over(struct own *own, struct own_doubt *doubt);
-void own_doubt_end(struct own *own, const struct own_doubt *doubt);
 
 #endif

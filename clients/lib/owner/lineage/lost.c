@@ -145,11 +145,3 @@ bool own_doubt_is_over(struct own *own, struct own_doubt *doubt)
         doubt_look(own, doubt, MT_EOBJ_LOST, "");
     return doubt->is_over;
 }
-
-void own_doubt_end(struct own *own, const struct own_doubt *doubt)
-{
-    struct own_doubt **at = &own->doubts;
-    while (*at != doubt)
-        at = &(*at)->next;
-    *at = doubt->next;
-}

@@ -7,6 +7,7 @@
  * Always: a ref lives while it has a hold here, a borrower elsewhere, or a task that will make it.
  */
 #include "clients/lib/owner/ref/ref.h"
+#include "clients/lib/owner/ref/doubt.h"
 #include "clients/lib/owner/ref/kept.h"
 
 enum { REFS_AT_ONCE = 256 };
@@ -122,6 +123,7 @@ static void extra_drop(struct own *own, struct own_ref *ref)
     mt_map_remove(&own->extras, ref->id);
     ref->flags &= (uint8_t)~OWN_REF_EXTRA;
     own_failure_free(own, extra->lost);
+    own_doubt_forget(own, extra);
     while (extra->on_free) {
         struct own_waiter *callback = extra->on_free;
         extra->on_free = callback->next;

@@ -163,6 +163,16 @@ static inline const void *own_ref_bytes(const struct own_ref *ref)
     return ref->flags & OWN_REF_HEAP ? ref->value.heap : ref->value.small;
 }
 
+/* A value is not where it should be: where is it? On the stack of whoever wants to know, or left for who reads next. */
+struct own_doubt {
+    struct own_doubt  *next;
+    mt_id              ref;
+    struct own_ref    *mine; /* it is ours, and being made again; NULL: its owner has been asked */
+    bool               is_over;
+    struct lane_ref    place; /* then: where it is now, or ... */
+    struct own_failure why;   /* ... why it is nowhere, if the code is not 0 */
+};
+
 /* What only few refs have. */
 struct own_extra {
     struct own_extra   *next;     /* in own->gone_extras */
@@ -173,6 +183,7 @@ struct own_extra {
     struct own_waiter  *on_free;
     struct lane_ref     moved; /* node 0: it was not */
     struct own_failure *lost;  /* AGAIN_LOST: for good; AGAIN_SOUGHT: what who missed it has said; else NULL */
+    struct own_doubt   *left;  /* a reader's that gave up, its answer with it; NULL: none */
 };
 
 static inline bool own_place_is(const struct lane_ref *a, const struct lane_ref *b)

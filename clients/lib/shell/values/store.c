@@ -153,11 +153,11 @@ static manta_status pin(struct lane_ref *ref, const void **data, int64_t deadlin
 }
 
 /* What ends a fetch although the value may still be had: its task runs again, or it is elsewhere meanwhile. */
-static bool is_loss(manta_status code, int64_t deadline_ns)
+static bool is_loss(manta_status code, mt_id id)
 {
     return code == MANTA_EOBJ_LOST || code == MANTA_ENODE_DIED || code == MANTA_ECORRUPT ||
-           code == MANTA_EPROTO ||                                           /* somebody else has the dead node's port by now */
-           (code == MANTA_ETIMEDOUT && (int64_t)lib_now_ns() < deadline_ns); /* the source was silent */
+           code == MANTA_EPROTO ||                                /* somebody else has the dead node's port by now */
+           (code == MANTA_ETIMEDOUT && !lib_ahead_is_coming(id)); /* the source was silent: it is not our limit */
 }
 
 static bool is_doubt_over(void *arg)
@@ -165,14 +165,24 @@ static bool is_doubt_over(void *arg)
     return own_doubt_is_over(&lib.own, arg) || lib_run_is_over();
 }
 
-/* Asks the value's owner, who may have to run its task again: OK: *at is its new place. The wait is bound to the owner's life. */
-static manta_status ask_again(struct own_ref *mine, struct lane_ref *at, manta_status code, int64_t deadline_ns, manta_error *e)
+static bool is_mine(const struct own_ref *ref)
+{
+    return ref && !(ref->flags & OWN_REF_BORROWED);
+}
+
+/* Asks the value's owner, who may have to run its task again: OK: *at is its new place. The wait is bound to the owner's life.
+ * A reader that gives up leaves its question to the next one of that ref: who polls asks once, and hears the answer. */
+static manta_status ask_again(struct own_ref *of, struct lane_ref *at, manta_status code, int64_t deadline_ns, manta_error *e)
 {
     struct own_doubt doubt;
-    own_doubt_begin(&lib.own, &doubt, mine, at, code, e->message);
+    if (!of || !own_doubt_resume(&lib.own, &doubt, of))
+        own_doubt_begin(&lib.own, &doubt, is_mine(of) ? of : NULL, at, code, e->message);
     lib_act();
     lib_wait(is_doubt_over, &doubt, deadline_ns);
-    own_doubt_end(&lib.own, &doubt);
+    if (of && !doubt.is_over && !lib.broken)
+        own_doubt_leave(&lib.own, &doubt, of);
+    else
+        own_doubt_end(&lib.own, &doubt);
     if (lib.broken)
         return lib_check(e);
     if (!doubt.is_over && lib_run_is_over())
@@ -185,32 +195,32 @@ static manta_status ask_again(struct own_ref *mine, struct lane_ref *at, manta_s
     return MANTA_OK;
 }
 
-static bool is_known_lost(const struct own_ref *mine)
+static bool is_known_lost(const struct own_ref *of)
 {
-    return mine && (own_ref_is_sought(mine) || mine->again == OWN_AGAIN_LOST);
+    if (is_mine(of) && (own_ref_is_sought(of) || of->again == OWN_AGAIN_LOST))
+        return true;
+    return of && own_doubt_is_left(&lib.own, of) && lib_may_wait();
 }
 
-manta_status lib_store_pin(struct own_ref *mine, struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e)
+manta_status lib_store_pin(struct own_ref *of, struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e)
 {
     struct lane_ref asked = *ref;
     const int64_t   until_ns = lib_deadline_of_run(deadline_ns);
     manta_error     why; /* of one try: *e is the caller's, and stays as it is where the value is found in the end */
     manta_status    code;
-    if (!mine && asked.id.process == lib.own.process)
-        mine = mt_map_ptr(&lib.own.refs, asked.id);
-    if (mine && mine->flags & OWN_REF_BORROWED)
-        mine = NULL;
-    if (mine)
-        own_ref_hold(mine); /* the lock is released while we wait */
+    if (!of && asked.id.process == lib.own.process)
+        of = mt_map_ptr(&lib.own.refs, asked.id);
+    if (of)
+        own_ref_hold(of); /* the lock is released while we wait */
     do {
         *ref = asked;
-        code = is_known_lost(mine) ? lib_error(&why, MANTA_EOBJ_LOST, "it was lost before") : pin(ref, data, until_ns, &why);
-        if (code == MANTA_OK || !is_loss(code, until_ns) || !lib_may_wait() || lib.inlined || lib_run_is_over())
+        code = is_known_lost(of) ? lib_error(&why, MANTA_EOBJ_LOST, "it was lost before") : pin(ref, data, until_ns, &why);
+        if (code == MANTA_OK || !is_loss(code, asked.id) || !lib_may_wait() || lib.inlined || lib_run_is_over())
             break;
-        code = ask_again(mine, &asked, code, until_ns, &why);
+        code = ask_again(of, &asked, code, until_ns, &why);
     } while (code == MANTA_OK);
-    if (mine)
-        own_ref_drop(&lib.own, mine);
+    if (of)
+        own_ref_drop(&lib.own, of);
     if (code && e)
         *e = why;
     return code;

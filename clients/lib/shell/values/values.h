@@ -13,8 +13,8 @@
  * starts it (lib_helper_start). */
 manta_status lib_store_alloc(size_t size, struct os_place *place, void **data, manta_error *e);
 /* The value of a place, pinned; maps or pulls what is missing. *ref becomes the local copy's where it was on another node: that
- * is what is to be unpinned. */
-manta_status lib_store_pin(struct own_ref *mine, struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e);
+ * is what is to be unpinned. `of`: the ref that names it, where a reader who gives up leaves its question; NULL: none. */
+manta_status lib_store_pin(struct own_ref *of, struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e);
 
 /* ---- views ---- */
 /* A ready value as the user sees it; the ref is held until manta_release. */
