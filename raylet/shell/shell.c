@@ -23,6 +23,7 @@
 #include "core/base/rng.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,6 +173,22 @@ static void do_exit(struct sh *sh, enum mt_code code, const char *why)
     io_loop_stop(sh->loop);
 }
 
+static bool leaving_file(const struct sh *sh, char out[IO_UNIX_PATH_SIZE])
+{
+    return sh->options.dir && snprintf(out, IO_UNIX_PATH_SIZE, "%s/leaving", sh->options.dir) < IO_UNIX_PATH_SIZE;
+}
+
+/* The first look at what is to move comes in the very step in which the node begins to leave: before the head can list it as left,
+ * the file says to `manta start` that this raylet is to be waited for. */
+static void do_leave(struct sh *sh)
+{
+    char path[IO_UNIX_PATH_SIZE];
+    int  fd = !sh->leave && leaving_file(sh, path) ? open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
+    if (fd >= 0)
+        close(fd);
+    sh_store_leave(sh);
+}
+
 static void do_ready(struct sh *sh)
 {
     char line[512];
@@ -240,7 +257,7 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
     case RLT_A_OWNER_GONE: sh_store_owner_gone(sh, a->owner_gone.process); break;
     case RLT_A_OWNERS_GONE: sh_store_owners_gone(sh, a->owners_gone.node); break;
     case RLT_A_JOB_OVER: sh_store_job_over(sh, a->job_over.job); break;
-    case RLT_A_LEAVE: sh_store_leave(sh); break;
+    case RLT_A_LEAVE: do_leave(sh); break;
     case RLT_A_MOVED: sh_store_moved(sh, &a->moved); break;
     case RLT_A_JOB_START: sh_job_start(sh, &a->job_start); break;
     case RLT_A_JOB_GO: sh_job_go(sh, a->job_go.id); break;
@@ -458,6 +475,8 @@ static mt_status open_socket(struct pump *p)
     sh->listener.accepted = sh_conn_accepted;
     MT_TRY(listener_open(sh, path));
     sh->has_listener = true;
+    if (leaving_file(sh, path))
+        unlink(path); /* of the one before */
     return mt_ok();
 }
 

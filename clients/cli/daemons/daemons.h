@@ -55,6 +55,8 @@ bool cli_folder_open(const struct cli_args *args, bool make, struct cli_folder *
 void cli_folder_refresh(struct cli_folder *folder);
 /* The daemon runs, or somebody is about to start it again. */
 bool cli_daemon_is_there(const struct cli_record *daemon);
+/* The node that runs there is being drained, or has left: its raylet is to end. */
+bool cli_folder_leaves(const struct cli_folder *folder);
 /* The file of a daemon's record. */
 void cli_folder_record(const struct cli_folder *folder, enum cli_daemon daemon, char out[CLI_PATH_SIZE]);
 void cli_folder_file(const struct cli_folder *folder, const char *name, char out[CLI_PATH_SIZE]);

@@ -21,7 +21,7 @@ const char *const cli_daemon_names[CLI_DAEMONS] = {[CLI_DAEMON_HEAD] = "head", [
 /* All that Manta makes in a runtime folder. (Folders of private clusters may lie beside: they end with their drivers.) */
 static const char *const our_files[] = {"head.addr",  "head.addr.new", "token",      "raylet.sock",  "head.log",
                                         "head.log.1", "head.log.new",  "raylet.log", "raylet.log.1", "raylet.log.new",
-                                        "join",       "tls.pem",       "ends",       "ends.new"};
+                                        "join",       "tls.pem",       "ends",       "ends.new",     "leaving"};
 static const char *const our_folders[] = {"daemons", "state", "jobs", "env", "programs", "tls", "nodes"};
 
 void cli_folder_file(const struct cli_folder *folder, const char *name, char out[CLI_PATH_SIZE])
@@ -80,6 +80,13 @@ void cli_folder_refresh(struct cli_folder *f)
 bool cli_daemon_is_there(const struct cli_record *daemon)
 {
     return cli_process_is_alive(&daemon->daemon) || cli_process_is_alive(&daemon->keeper);
+}
+
+bool cli_folder_leaves(const struct cli_folder *f)
+{
+    char path[CLI_PATH_SIZE];
+    cli_folder_file(f, "leaving", path);
+    return cli_daemon_is_there(&f->daemons[CLI_DAEMON_RAYLET]) && access(path, F_OK) == 0;
 }
 
 bool cli_folder_open(const struct cli_args *args, bool wants_make, struct cli_folder *out)

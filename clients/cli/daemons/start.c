@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,8 +91,27 @@ static bool lock(const struct cli_folder *f)
     return cli_fail("another `manta start` works in %s", f->path), false;
 }
 
-static bool refuse_second(const struct cli_args *args, const struct cli_folder *f)
+/* A node that leaves is listed as left before its raylet has ended, and its keeper after that. */
+static void wait_for_leaving(struct cli_folder *f)
 {
+    struct cli_record raylet = f->daemons[CLI_DAEMON_RAYLET];
+    uint64_t          end = ctl_now_ms() + MT_CLI_LEAVE_MS;
+    int               fds[] = {cli_process_open(&raylet.daemon), cli_process_open(&raylet.keeper)};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
+        struct pollfd p = {fds[i], POLLIN, 0};
+        uint64_t      now = ctl_now_ms();
+        if (fds[i] < 0)
+            continue;
+        (void)poll(&p, 1, now < end ? (int)(end - now) : 0);
+        close(fds[i]);
+    }
+    cli_folder_refresh(f);
+}
+
+static bool refuse_second(const struct cli_args *args, struct cli_folder *f)
+{
+    if (cli_folder_leaves(f))
+        wait_for_leaving(f);
     for (int i = 0; i < CLI_DAEMONS; i++) {
         bool is_needed = i == CLI_DAEMON_RAYLET || args->values[CLI_OPT_HEAD];
         if (is_needed && !cli_daemon_is_there(&f->daemons[i]))
@@ -99,6 +119,14 @@ static bool refuse_second(const struct cli_args *args, const struct cli_folder *
     }
     char word[CLI_WORD_SIZE];
     cli_shell_word(f->path, word);
+    if (cli_folder_leaves(f)) {
+        cli_fail(
+            "the node in %s leaves its cluster, and was not gone within %d s (raylet: pid %d): `manta status` shows what it waits "
+            "for, `manta stop%s%s` ends it",
+            f->path, MT_CLI_LEAVE_MS / 1000, f->daemons[CLI_DAEMON_RAYLET].daemon.pid, f->is_default ? "" : " --dir ",
+            f->is_default ? "" : word);
+        return true;
+    }
     cli_fail("a %s runs in %s already (raylet: pid %d): end it by `manta stop%s%s`, or name another folder by --dir",
              args->values[CLI_OPT_HEAD] ? "cluster" : "node", f->path, f->daemons[CLI_DAEMON_RAYLET].daemon.pid,
              f->is_default ? "" : " --dir ", f->is_default ? "" : word);

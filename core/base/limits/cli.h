@@ -11,6 +11,7 @@ enum {
     MT_CLI_STOP_MS = 10 * 1000,       /* for all to leave when the head has asked them to */
     MT_CLI_NODES_MS = 60 * 1000,      /* for the nodes that the cluster has started, before */
     MT_CLI_TERM_MS = 10 * 1000,       /* after SIGTERM */
+    MT_CLI_LEAVE_MS = 10 * 1000,      /* for a node that leaves, before another one starts in its folder */
     MT_CLI_KILL_MS = 5 * 1000,        /* after SIGKILL */
     MT_CLI_UNDO_MS = 2 * 1000,        /* for a daemon that did not get ready, before SIGKILL */
     MT_CLI_KEEPER_PAUSE_MS_MIN = 100, /* before a daemon that died is started again, doubled up to ... */

@@ -925,6 +925,31 @@ def two_nodes(p):
     has("ended already", p.manta("stop", "--dir", third))
 
 
+def start_where_one_leaves(p):
+    """A node is drained, and the next one starts at once in its folder; one that goes on waiting is refused, and named."""
+    second = p.base / "n2"
+    again = ("start", "--address", p.folder, "--dir", second, "--node-name", "n2", "--num-cpus", "1")
+    p.manta("start", "--head", "--num-cpus", "0", "--node-name", "n1")
+    p.manta(*again)
+    for round in range(10):
+        p.manta("drain", "n2")
+        while round % 2 and any(n["state"] == "DRAINING" for n in p.json("list", "nodes")):
+            pass  # it is listed as left, and ends
+        p.manta(*again)
+    job = p.manta("submit", "--num-cpus", 1, "--", "/bin/sleep", "600").strip()
+    for deadline, want in (1, 0), (600, 1):
+        wait_until(lambda: p.json("job", "status", job)["state"] == "RUNNING", "a job runs there")
+        p.manta("drain", "n2", "--deadline", deadline)
+        p.manta(*again, want=want)
+    has("leaves its cluster, and was not gone within", p.errors)
+    p.manta("job", "stop", job)  # nothing holds it any more
+    p.manta(*again)
+    equal([n["name"] for n in p.json("list", "nodes") if n["state"] == "ALIVE"], ["n1", "n2"])
+    p.manta("stop", "--dir", second, "--purge")
+    check(not second.exists(), "the folder of n2 is there still")
+    p.manta("stop")
+
+
 def killed_raylet(p):
     p.manta("start", "--head", "--num-cpus", "1")
     job = p.manta("submit", "--", "sh", "-c", "setsid sleep 1000 & sleep 1000 & echo begun; wait").strip()
