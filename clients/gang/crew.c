@@ -7,6 +7,7 @@
 #include "clients/gang/rank/supervise.h"
 #include "core/base/clock.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static void bury(struct gng_hand *h)
@@ -101,6 +102,7 @@ static mt_status ready_take(struct gng_crew *crew, int member, gng_news_fn fn, v
     }
     memcpy(&seat, view.data, sizeof seat);
     manta_release(&view);
+    h->heard_ns = mt_now_ns();
     manta_free(h->ready);
     h->ready = NULL;
     if (!h->news)
@@ -117,6 +119,7 @@ static mt_status news_take(struct gng_crew *crew, int member, gng_news_fn fn, vo
     mt_status        st = mt_ok();
     if (manta_get(h->news, 0, &view, &e) != MANTA_OK)
         return down(crew, member, &e, fn, user);
+    h->heard_ns = mt_now_ns();
     manta_free(h->news);
     h->news = manta_actor_call(h->actor, "poll", MANTA_NO_ARGS); /* while what came is looked at */
     mt_reader r = mt_reader_of(mt_view_of(view.data, view.size));
@@ -150,6 +153,20 @@ mt_status gng_crew_look(struct gng_crew *crew, int wait_ms, gng_news_fn fn, void
         if (!crew->is_there[i] || h->is_down)
             continue;
         MT_TRY((crew->refs[i] == h->ready ? ready_take : news_take)(crew, crew->whose[i], fn, user));
+    }
+    return mt_ok();
+}
+
+mt_status gng_crew_end_silent(struct gng_crew *crew, int64_t since_ns, gng_news_fn fn, void *user)
+{
+    manta_error e = {.code = MANTA_ETIMEDOUT};
+    for (int i = 0; i < crew->count; i++) {
+        const struct gng_hand *h = &crew->hands[i];
+        if (h->is_down || !h->news || h->heard_ns >= since_ns)
+            continue;
+        snprintf(e.message, sizeof e.message, "its supervisor has said nothing for %.1f s, so it was killed (--hang-after)",
+                 (double)(mt_now_ns() - h->heard_ns) * 1e-9);
+        MT_TRY(down(crew, i, &e, fn, user));
     }
     return mt_ok();
 }

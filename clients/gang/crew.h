@@ -17,7 +17,8 @@ struct gng_hand {
     manta_actor *actor;
     manta_ref   *ready; /* NULL: not asked */
     manta_ref   *news;
-    mt_buf       words; /* to be told */
+    mt_buf       words;    /* to be told */
+    int64_t      heard_ns; /* when it answered last */
     bool         is_down;
 };
 
@@ -55,6 +56,9 @@ MT_MUST_USE mt_status gng_crew_write(struct gng_crew *crew, int member, const st
 void                  gng_crew_send(struct gng_crew *crew);
 /* Waits for news of anyone, up to wait_ms, and hands each to `fn`, whose first failure ends it and is returned. */
 MT_MUST_USE mt_status gng_crew_look(struct gng_crew *crew, int wait_ms, gng_news_fn fn, void *user);
+/* Kills those that have answered nothing since then, and tells their deaths: a supervisor without news says so once in
+ * MT_GANG_POLL_MS. */
+MT_MUST_USE mt_status gng_crew_end_silent(struct gng_crew *crew, int64_t since_ns, gng_news_fn fn, void *user);
 /* Kills all supervisors, and with them their ranks; the crew is empty. */
 void gng_crew_dismiss(struct gng_crew *crew);
 

@@ -46,6 +46,7 @@ struct run {
     char                   failure[1024]; /* for people, of the member that failed first */
     int                    failed_rank, status;
     int64_t                looked_ns, room_since_ns;
+    int64_t                round_ns, awake_ns; /* of the last round; since when rounds have come as they should */
     bool                   is_done;
 };
 
@@ -529,6 +530,18 @@ static mt_status nodes_take(struct run *r)
     return step(r, (struct gng_event){.kind = GNG_EV_GROW});
 }
 
+/* With --hang-after: a supervisor that stands still tells nothing of its rank, not even that it hangs, or has ended. */
+static mt_status silent_take(struct run *r)
+{
+    int64_t now_ns = mt_now_ns(), limit_ns = (r->plan->hang_ms + MT_GANG_LEAVE_MS) * INT64_C(1000000);
+    if (now_ns - r->round_ns > MT_GANG_POLL_MS * INT64_C(1000000))
+        r->awake_ns = now_ns; /* we stood still ourselves, or could not print: what was said meanwhile has still to come */
+    r->round_ns = now_ns;
+    if (!r->plan->hang_ms || r->gang.state != GNG_RUNNING || now_ns - r->awake_ns < limit_ns)
+        return mt_ok();
+    return gng_crew_end_silent(&r->crew, now_ns - limit_ns, news_take, r);
+}
+
 static mt_status room_take(struct run *r)
 {
     enum gng_room_is is = gng_room_look(&r->room, &r->nodes);
@@ -556,6 +569,7 @@ static mt_status round_do(struct run *r, volatile sig_atomic_t *pending)
     else if (r->gang.state != GNG_DONE)
         MT_TRY(gng_crew_look(&r->crew, MT_GANG_TICK_MS, news_take, r));
     MT_TRY(nodes_take(r));
+    MT_TRY(silent_take(r));
     MT_TRY(step(r, (struct gng_event){.kind = GNG_EV_TICK}));
     return actions_do(r);
 }

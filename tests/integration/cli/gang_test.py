@@ -43,6 +43,10 @@ def line_of(run, word):
     raise AssertionError(f"{word!r} is not in: {seen}")
 
 
+def parent_of(pid):
+    return int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1])
+
+
 def variables(text):
     """[{name: value} by rank] of what `env` printed in each."""
     ranks = {}
@@ -166,7 +170,7 @@ def gang_restarts(p):
     run = begin(p, "-n", "2", "--cpus", "0.5", "--max-restarts", "1", "--", "sh", "-c",
                 "echo up $MANTA_GANG_RESTARTS $PPID $$; [ $MANTA_GANG_RESTARTS = 1 ] || { setsid sleep 1000 & sleep 1000; }")
     shepherd, rank = map(int, line_of(run, "up 0").split()[-2:])
-    supervisor = int(open(f"/proc/{shepherd}/stat").read().rpartition(")")[2].split()[1])
+    supervisor = parent_of(shepherd)
     kill(supervisor)
     check(has_gone(rank, WAIT_S), "the rank outlives its supervisor")
     has("up 1", end(run, 0))
@@ -186,7 +190,7 @@ def gang_stopped(p):
                     f" while [ ! -e {flag} ]; do sleep 0.02; done; exit 3")
         ranks = {int(words[-3]): words for words in (line_of(run, "up 0").split() for _ in range(2))}
         shepherd, rank = map(int, ranks[1][-2:])
-        pids = {"shepherd": shepherd, "supervisor": int(open(f"/proc/{shepherd}/stat").read().rpartition(")")[2].split()[1])}
+        pids = {"shepherd": shepherd, "supervisor": parent_of(shepherd)}
         for name in which:
             os.kill(pids[name], signal.SIGSTOP)
         flag.touch()
@@ -468,6 +472,13 @@ def gang_hangs(p):
             time.sleep(0.1)
         os.system("sleep 1000")""", want=1)
     check(re.search(r"rank 2 \(pid \d+\) on node \S+ has neither printed nor computed anything for 0.6 s", p.errors), p.errors)
+    # So does a supervisor that stands still, whatever its rank does: the driver finds that.
+    run = begin(p, "-n", "2", "--cpus", "0", "--hang-after", "0.6", "--kill-after", "0.1", "--", "sh", "-c",
+                "echo up $PPID $$; while :; do echo here; sleep 0.1; done")
+    ranks = [list(map(int, line_of(run, "up").split()[-2:])) for _ in range(2)]
+    os.kill(parent_of(ranks[1][0]), signal.SIGSTOP)
+    has("is gone: its supervisor has said nothing for", end(run, 1))
+    check(all(has_gone(rank, WAIT_S) for _, rank in ranks), "a rank outlives its supervisor")
     # Nor does one that can't print on, since nobody reads, ...
     run = begin(p, "--cpus", "0", "--hang-after", "0.6", "--", "seq", "1", "2000000")
     line_of(run, "[0] 1\n")
