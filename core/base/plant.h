@@ -140,6 +140,7 @@ enum mt_plant_number {
     MT_PLANT_NEWS_SPENT = 171,           /* who hears that something is free spends the news of nodes that others wait for */
     MT_PLANT_ROW_FORGETS = 172,          /* a connection ends, and the last one that waits for a small value on it is not told */
     MT_PLANT_ROW_SHORT = 173,            /* a small value of which a piece has come counts as whole */
+    MT_PLANT_UNFIT_AGAIN = 147,          /* a job is tried again on a node that can't run its program */
     MT_PLANT_BUCKET_FULL = 143,          /* jobs that found no room are not tried again when there is some */
     MT_PLANT_ARGUMENT_PASSES = 160,      /* a task is sent ahead to another node before what it waits for was sent */
     MT_PLANT_ARGUMENT_LATE = 161,        /* a switch hands an argument to a task that was taken back, or has begun */

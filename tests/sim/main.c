@@ -92,7 +92,7 @@ static int parse(int argc, char **argv, struct options *o)
 
 struct total {
     struct sim_counters counters;
-    uint64_t            seeds, events, events_least, faults_least, jobs_waited, notices, ends_told, joined, values_sent;
+    uint64_t            seeds, events, events_least, faults_least, jobs_waited, notices, unfits, ends_told, joined, values_sent;
 };
 
 static void total_add(struct total *t, const struct sim *s)
@@ -106,6 +106,7 @@ static void total_add(struct total *t, const struct sim *s)
     t->joined += s->joined;
     t->values_sent += s->values_sent;
     t->notices += s->notices;
+    t->unfits += s->unfits;
     t->ends_told += s->ends_told;
     if (!t->seeds || s->event_count < t->events_least)
         t->events_least = s->event_count;
@@ -229,12 +230,12 @@ int main(int argc, char **argv)
         failed = 1;
     }
     if (o.many_jobs) {
-        printf("%llu jobs have waited on a node, %llu had a notice, %llu ends have outlived their raylet, %llu messages travelled "
-               "with "
-               "others\n",
-               (unsigned long long)total.jobs_waited, (unsigned long long)total.notices, (unsigned long long)total.ends_told,
-               (unsigned long long)total.joined);
-        failed += total.jobs_waited == 0 || total.notices == 0 || total.ends_told == 0 || total.joined == 0;
+        printf(
+            "%llu jobs have waited on a node, %llu had a notice, %llu attempts were on a node that can't run them, %llu ends have "
+            "outlived their raylet, %llu messages travelled with others\n",
+            (unsigned long long)total.jobs_waited, (unsigned long long)total.notices, (unsigned long long)total.unfits,
+            (unsigned long long)total.ends_told, (unsigned long long)total.joined);
+        failed += !total.jobs_waited || !total.notices || !total.unfits || !total.ends_told || !total.joined;
     }
     if (o.is_crossed) {
         printf("%llu values were sent to another node, behind the tasks that take them\n", (unsigned long long)total.values_sent);

@@ -151,6 +151,7 @@ struct sim {
     uint64_t          values_sent; /* to another node, behind the tasks that take them */
     uint64_t          ends_told;   /* of jobs, by who follows a raylet that was killed */
     uint64_t          notices;     /* that jobs have had, of those that want one */
+    uint64_t          unfits;      /* attempts of jobs on nodes that can't run them */
     mt_map            fds;         /* descriptors that are open in some raylet: number -> serial of its node */
     mt_map            procs;       /* serial -> sim_proc */
     mt_map            parks;       /* address of a park page -> sim_mem */

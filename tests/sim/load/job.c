@@ -3,7 +3,8 @@
  * job.c - jobs from submit to end: a client that asks again until it is answered, drivers on nodes, logs at the head.
  *
  * I1  what was accepted ends, once              I5  the log of a job with one attempt is what that attempt wrote
- * I3  no attempt of a job is started twice      I8  what was accepted is known to every later head; an end stays an end
+ * I3  no attempt of a job is started twice, nor another where the same head was told that its program can't be run
+ * I8  what was accepted is known to every later head; an end stays an end
  *
  * Owns: every struct job and run. Thread: one.
  */
@@ -25,6 +26,14 @@ enum {
     JOB_POLL_MS = 400,
     JOB_LOG_MAX = 40000,
     NOTICE_SLACK_MS = 40, /* signals take a while */
+    UNFIT_MAX = 16,       /* nodes that a job is found unfit for, counted */
+};
+
+/* A node that can't run a job's program, and which head was told so. */
+struct unfit {
+    uint64_t node; /* serial of the incarnation */
+    uint32_t epoch;
+    uint64_t head;
 };
 
 /* A job as its client sees it. */
@@ -45,6 +54,9 @@ struct job {
     uint8_t *log;               /* at the head */
     size_t   log_size, log_synced, log_capacity;
     bool     has_log;
+
+    struct unfit unfit[UNFIT_MAX];
+    uint32_t     unfit_count;
 };
 
 /* One attempt on a node. */
@@ -55,7 +67,7 @@ struct run {
     uint64_t    node;  /* serial of the incarnation */
     uint32_t    epoch; /* of that node, at its start */
     int32_t     pid;
-    bool        has_gone, is_started, is_over, ignores_term;
+    bool        has_gone, is_started, is_over, ignores_term, cannot_load;
     size_t      written, total; /* bytes of output */
     int32_t     status;
     uint64_t    ends_at;
@@ -299,7 +311,42 @@ static void run_ends(struct sim *s, struct run *r, int32_t status)
     r->is_over = true;
     r->status = status;
     tell(s, r,
-         (struct rlt_event){.kind = RLT_EV_JOB_EXITED, .job_exited = {.id = r->job->id, .status = status, .log_size = r->written}});
+         (struct rlt_event){.kind = RLT_EV_JOB_EXITED,
+                            .job_exited = {.id = r->job->id,
+                                           .status = status,
+                                           .log_size = r->written,
+                                           .loader = r->cannot_load ? "error while loading shared libraries" : NULL}});
+}
+
+/* Some jobs want a library that every other node lacks. */
+static bool lacks_library(const struct sim *s, const struct sim_node *n, const struct job *j)
+{
+    return s->config.many_jobs && j->number % 4 == 3 && sim_node_index(n) % 2 == 0;
+}
+
+/* Its raylet tells the head, unless the attempt was to end anyway, or the raylet has died of it. */
+static void unfit_told(struct sim *s, uint64_t serial)
+{
+    const struct run      *r = run_of(s, serial);
+    const struct sim_node *n = r ? sim_node_of(s, r->node) : NULL;
+    if (!n || r->job->unfit_count == UNFIT_MAX)
+        return;
+    MT_MAP_EACH(&n->core->submitted, entry) {
+        const struct rlt_submitted *there = entry->value.ptr;
+        if (strcmp(there->id, r->job->id) != 0 || there->attempt != r->attempt || !there->is_unfit)
+            continue;
+        r->job->unfit[r->job->unfit_count++] = (struct unfit){n->serial, n->core->epoch, sim_head_serial(s)};
+        s->unfits++;
+        return;
+    }
+}
+
+static void check_unfit(struct sim *s, const struct sim_node *n, const struct job *j)
+{
+    for (uint32_t i = 0; i < j->unfit_count; i++)
+        SIM_REQUIRE(s,
+                    j->unfit[i].node != n->serial || j->unfit[i].epoch != n->core->epoch || j->unfit[i].head != sim_head_serial(s),
+                    "I3: %s is tried again on node %d, which can't run it", j->id, sim_node_index(n));
 }
 
 static void run_goes_on(struct sim *s, struct sim_event *e)
@@ -333,6 +380,13 @@ static void run_begins(struct sim *s, struct sim_event *e)
     r->is_started = true;
     r->job->runs++;
     tell(s, r, (struct rlt_event){.kind = RLT_EV_JOB_STARTED, .job_started = {.id = r->job->id, .pid = r->pid}});
+    struct sim_node *n = (r = run_of(s, e->target)) ? sim_node_of(s, r->node) : NULL; /* it may die of what it hears */
+    if (n && lacks_library(s, n, r->job)) {
+        r->cannot_load = true;
+        run_ends(s, r, 127 << 8);
+        unfit_told(s, e->target);
+        return;
+    }
     sim_after(s, sim_between(s, SIM_MS, 50 * SIM_MS), "job runs", run_goes_on, e->target);
 }
 
@@ -353,6 +407,7 @@ static void act_start(struct sim *s, struct sim_node *n, const struct rlt_a_job_
     SIM_REQUIRE(s, j && attempt < 1024, "I3: a job is started that nobody submitted");
     SIM_REQUIRE(s, !(j->seen_attempts[attempt / 64] >> attempt % 64 & 1), "I3: attempt %llu of %s is started twice",
                 (unsigned long long)attempt, j->id);
+    check_unfit(s, n, j);
     r->serial = sim_serial(s);
     r->job = j;
     r->attempt = (uint32_t)attempt;

@@ -307,7 +307,7 @@ static bool node_avoid(struct head *h, struct job *job)
         i++;
     MT_ASSERT(i < MT_RLT_SHUNNED_MAX);
     head_turns_leave(h, job);
-    job->unfit[i] = job->node;
+    job->unfit[i] = MT_PLANT(MT_PLANT_UNFIT_AGAIN) ? UINT32_MAX - i : job->node;
     head_turns_enter(h, job);
     return i + 1 < MT_RLT_SHUNNED_MAX;
 }
