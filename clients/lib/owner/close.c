@@ -166,7 +166,7 @@ static void extras_end(struct own *own)
         unhold(extra->declared, extra->declared_count);
         free(extra->declared);
         own_failure_free(own, extra->lost);
-        own_doubt_forget(own, extra);
+        free(extra->left); /* nobody waits here any more, and own->doubts goes as a whole */
         waiters_end(extra->on_free);
     }
     map_free(&own->extras);
