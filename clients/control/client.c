@@ -51,30 +51,56 @@ bool ctl_is_foreign_certificate(const char *detail)
     return strstr(detail, "certificate verify failed") || strstr(detail, "Hostname Verification Check failed");
 }
 
-static manta_status call_failed(const struct ctl_client *c, mt_status st, const char *detail, manta_error *e)
+/* Why a head did not do it. */
+struct refusal {
+    mt_status st;
+    char      detail[MT_ERROR_BYTES_MAX];
+    char      address[CTL_ADDRESS_SIZE];
+};
+
+static manta_status sent_on(const struct ctl_client *c, const struct refusal *r, manta_error *e)
 {
-    if (st.code == MT_EAUTH && strncmp(detail, "the token", 9) == 0) /* a named one: it is known, and not good for that */
-        return ctl_fail(e, st.code, MANTA_NOT_DONE, "the head at %s refuses: %s", c->place.address, detail);
-    if (st.code == MT_EAUTH)
-        return ctl_fail(e, st.code, MANTA_NOT_DONE,
+    if (strcmp(r->detail, RPC_TOKEN_NOT_HERE) == 0)
+        return ctl_fail(e, r->st.code, MANTA_NOT_DONE,
+                        "the head at %s stands by, and does not know the token in %.200s: whether it is wrong, only the head that "
+                        "leads can say, and this one names it to nobody whom it does not know; name all heads",
+                        r->address, c->place.token_file);
+    return ctl_fail(e, r->st.code, MANTA_NOT_DONE,
+                    "the head at %s stands by, and knows of none that leads: wait, or look at its log", r->address);
+}
+
+static manta_status call_failed(const struct ctl_client *c, const struct refusal *r, manta_error *e)
+{
+    const char *detail = r->detail, *address = r->address;
+    int32_t     code = r->st.code;
+    if (code == MT_EAUTH && strncmp(detail, "the token", 9) == 0) /* a named one: it is known, and not good for that */
+        return ctl_fail(e, code, MANTA_NOT_DONE, "the head at %s refuses: %s", address, detail);
+    if (code == MT_EAUTH)
+        return ctl_fail(e, code, MANTA_NOT_DONE,
                         "the head at %s refuses the token in %.200s: it is another cluster's; copy "
                         "the head's token file",
-                        c->place.address, c->place.token_file);
-    if (st.code == MT_ECONN && ctl_is_foreign_certificate(detail))
+                        address, c->place.token_file);
+    if (code == MT_ECONN && ctl_is_foreign_certificate(detail))
         return ctl_fail(e, MT_EAUTH, MANTA_NOT_DONE,
                         "the head at %s shows a certificate that does not fit %.200s: it is another "
                         "cluster's, or not the head; copy the head's join file",
-                        c->place.address, c->place.tls_file);
-    if (st.code == MT_ENOTLEADER)
-        return ctl_fail(e, st.code, MANTA_NOT_DONE,
-                        "the head at %s stands by, and knows of none that leads, or not this token: wait, or look at its log",
-                        c->place.address);
-    if (ctl_may_retry(st))
-        return ctl_fail(e, st.code == MT_EAGAIN ? MT_EAGAIN : MT_ECONN, MANTA_UNKNOWN,
-                        "the head at %s does not answer (%s): is it running? Calling again with the same ids is safe",
-                        c->place.address, detail[0] ? detail : mt_code_text(st.code));
-    return ctl_fail(e, st.code, MANTA_NOT_DONE, "the head at %s refuses: %s", c->place.address,
-                    detail[0] ? detail : mt_code_text(st.code));
+                        address, c->place.tls_file);
+    if (code == MT_ENOTLEADER)
+        return sent_on(c, r, e);
+    if (ctl_may_retry(r->st))
+        return ctl_fail(e, code == MT_EAGAIN ? MT_EAGAIN : MT_ECONN, MANTA_UNKNOWN,
+                        "the head at %s does not answer (%s): is it running? Calling again with the same ids is safe", address,
+                        detail[0] ? detail : mt_code_text(code));
+    return ctl_fail(e, code, MANTA_NOT_DONE, "the head at %s refuses: %s", address, detail[0] ? detail : mt_code_text(code));
+}
+
+/* The last try, which the limit has cut short, may have been taken: but why it came to that, an earlier answer says. */
+static manta_status cut_short(const struct ctl_client *c, const struct refusal *earlier, manta_error *e)
+{
+    manta_status code = call_failed(c, earlier, e);
+    if (e)
+        e->outcome = MANTA_UNKNOWN;
+    return code;
 }
 
 /* Of several heads one may stand still with its port open: the first tries are short, so that the others are asked too. What waits
@@ -89,27 +115,35 @@ manta_status ctl_call(struct ctl_client *c, const char *method, const ProtobufCM
                       const ProtobufCMessageDescriptor *reply_type, int64_t patience_ms, uint32_t each_ms,
                       ProtobufCMessage **out_reply, manta_error *e)
 {
-    mt_buf    bytes = {0}, reply = {0};
-    char      detail[MT_ERROR_BYTES_MAX] = "";
-    uint64_t  end = ctl_now_ms() + (uint64_t)patience_ms;
-    unsigned  silent = 0; /* tries that nobody answered */
-    mt_status st = rpc_pack(request, &bytes);
+    mt_buf         bytes = {0}, reply = {0};
+    struct refusal last = {0}, said = {0}; /* of the last try; and the last one that a head has given */
+    bool           is_cut;
+    uint64_t       end = ctl_now_ms() + (uint64_t)patience_ms;
+    unsigned       silent = 0; /* tries that nobody answered */
+    mt_status      st = rpc_pack(request, &bytes);
     if (st.code != 0)
         return ctl_fail(e, st.code, MANTA_NOT_DONE, "the request is larger than %d MiB: fewer files or arguments",
                         MT_CONTROL_BYTES_MAX >> 20);
     for (unsigned n = 0;; n++) {
         uint64_t now = ctl_now_ms(), left = end > now ? end - now : 1;
         uint32_t limit = one_try_ms(c, silent, each_ms);
-        st = rpc_call_blocking(c->channel, method, mt_buf_view(&bytes), left < limit ? (uint32_t)left : limit, 0, &reply, detail);
-        if (!ctl_may_retry(st) || ctl_now_ms() >= end || (st.code && ctl_is_foreign_certificate(detail)))
+        is_cut = left < limit;
+        memcpy(last.address, c->place.address, sizeof last.address);
+        last.st = st = rpc_call_blocking(c->channel, method, mt_buf_view(&bytes), is_cut ? (uint32_t)left : limit, 0, &reply,
+                                         last.detail);
+        if (!ctl_may_retry(st) || ctl_now_ms() >= end || (st.code && ctl_is_foreign_certificate(last.detail)))
             break;
         silent += st.code == MT_ETIMEDOUT;
-        ctl_reconnect(c, st.code, detail);
+        if (st.code == MT_ENOTLEADER || st.code == MT_EAGAIN)
+            said = last;
+        ctl_reconnect(c, st.code, last.detail);
         ctl_pause(n);
     }
     mt_buf_fini(&bytes);
+    if (st.code == MT_ETIMEDOUT && is_cut && said.st.code)
+        return cut_short(c, &said, e);
     if (st.code != 0)
-        return call_failed(c, st, detail, e);
+        return call_failed(c, &last, e);
     st = rpc_unpack(reply_type, mt_buf_view(&reply), MT_CONTROL_BYTES_MAX, out_reply);
     mt_buf_fini(&reply);
     return st.code == 0

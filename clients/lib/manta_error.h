@@ -59,7 +59,7 @@ enum {
     MANTA_ESTORE_FULL = 43,
     MANTA_EDISK_FULL = 44,
     MANTA_ECONN = 45,
-    MANTA_ENOTLEADER = 47, /* this head stands by, and knows of none that leads */
+    MANTA_ENOTLEADER = 47, /* this head stands by, and knows of none that leads, or not this token */
     MANTA_EOOM = 46,       /* the node was short of memory and stopped the task, as often as it was tried */
     /* the other side is not what we expect */
     MANTA_EPROTO = 60,

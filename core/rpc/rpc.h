@@ -82,10 +82,11 @@ struct rpc_server_config {
     const struct io_tls   *tls;         /* borrowed until the server is closed; NULL: in clear, ... */
     bool                   is_insecure; /* ... and even then beyond loopback */
     bool                   has_tokens; /* named ones too (peer.h); until they are told, who shows another than the cluster's is sent
-                                           on (MT_ENOTLEADER) */
+                                           on (MT_ENOTLEADER, RPC_TOKEN_NOT_HERE) */
     /* 0 takes the default, of core/base/limits/ */
     uint32_t connections_max, unauthenticated_max, first_call_ms, calls_max;
 };
+#define RPC_TOKEN_NOT_HERE "the token is not known here"
 /* Listens and serves. EINVAL, EUNSUPPORTED (in clear, and not loopback), EEXIST (port taken), ENOMEM, ESYS. Loop thread. */
 MT_MUST_USE mt_status rpc_server_open(struct rpc *rpc, struct rpc_service *service, const struct rpc_server_config *config,
                                       struct rpc_server **out_server);

@@ -372,7 +372,7 @@ static bool needs_no_token(struct rpc_server *server, const struct rpc_method *m
 static int32_t refuse_bearer(int32_t code, const struct rpc_token *who, char text[MT_ERROR_BYTES_MAX])
 {
     if (code == MT_ENOTLEADER)
-        snprintf(text, MT_ERROR_BYTES_MAX, "leader="); /* ask another head, or this one again */
+        snprintf(text, MT_ERROR_BYTES_MAX, RPC_TOKEN_NOT_HERE); /* ask another head, or this one again */
     else if (code || who->right)
         snprintf(text, MT_ERROR_BYTES_MAX, "the cluster token is missing or wrong");
     else
