@@ -254,7 +254,8 @@ static void an_old_loss_costs_no_run(void **state)
     end(w);
 }
 
-/* The answer comes to nobody: the next reader is told it, once. A question that nobody takes up goes with its ref. */
+/* The answer comes to nobody: the next reader is told it, once. A question that nobody takes up goes with its ref, or with
+ * the job, whatever readers there were. */
 static void a_question_that_is_left_is_the_next_readers(void **state)
 {
     (void)state;
@@ -272,6 +273,12 @@ static void a_question_that_is_left_is_the_next_readers(void **state)
     miss_and_leave(w, ref);
     own_ref_drop(&w->own, ref);
     assert_null(w->own.doubts);
+    ref = submit(w, NULL, 0, NULL);
+    assert_true(answer(w, 1));
+    miss_and_leave(w, ref);
+    struct own_doubt *died = calloc(1, sizeof *died);
+    own_doubt_begin(&w->own, died, NULL, own_ref_place(&w->own, ref), MT_ENODE_DIED, "of a reader that is killed");
+    free(died);
     end(w);
 }
 
