@@ -2,10 +2,10 @@
  *
  * board.h - where rank 0 of a group tells the driver what happens, without a message.
  *
- *   region:  0                                                   SGD_BOARD_SIZE
- *            +------+--------+-------------------------+-------+------------------
- *            | head | pulses | notes, a ring of them   | tails | the group
- *            +------+--------+-------------------------+-------+------------------
+ *   region:  0                                                         SGD_BOARD_SIZE
+ *            +------+--------+-------------------------+-------+------+------------------
+ *            | head | pulses | notes, a ring of them   | tails | pids | the group
+ *            +------+--------+-------------------------+-------+------+------------------
  *
  * One writer at a time: rank 0 of the living generation. A new generation is formed only when the last one's members
  * are dead or back, so the writer changes between notes. A note counts once `head` is past it; what a writer left half
