@@ -173,6 +173,14 @@ static void do_exit(struct sh *sh, enum mt_code code, const char *why)
     io_loop_stop(sh->loop);
 }
 
+/* `manta start` keeps its records in this folder. Whoever else has started us finds nothing left there. */
+static bool has_records(const struct sh *sh)
+{
+    char path[IO_UNIX_PATH_SIZE];
+    return sh->options.dir && snprintf(path, sizeof path, "%s/daemons", sh->options.dir) < IO_UNIX_PATH_SIZE &&
+           access(path, F_OK) == 0;
+}
+
 static bool leaving_file(const struct sh *sh, char out[IO_UNIX_PATH_SIZE])
 {
     return sh->options.dir && snprintf(out, IO_UNIX_PATH_SIZE, "%s/leaving", sh->options.dir) < IO_UNIX_PATH_SIZE;
@@ -183,7 +191,8 @@ static bool leaving_file(const struct sh *sh, char out[IO_UNIX_PATH_SIZE])
 static void do_leave(struct sh *sh)
 {
     char path[IO_UNIX_PATH_SIZE];
-    int  fd = !sh->leave && leaving_file(sh, path) ? open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
+    bool is_first = !sh->leave && has_records(sh) && leaving_file(sh, path);
+    int  fd = is_first ? open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
     if (fd >= 0)
         close(fd);
     sh_store_leave(sh);
