@@ -177,13 +177,7 @@ static void do_exit(struct sh *sh, enum mt_code code, const char *why)
 static bool has_records(const struct sh *sh)
 {
     char path[IO_UNIX_PATH_SIZE];
-    return sh->options.dir && snprintf(path, sizeof path, "%s/daemons", sh->options.dir) < IO_UNIX_PATH_SIZE &&
-           access(path, F_OK) == 0;
-}
-
-static bool leaving_file(const struct sh *sh, char out[IO_UNIX_PATH_SIZE])
-{
-    return sh->options.dir && snprintf(out, IO_UNIX_PATH_SIZE, "%s/leaving", sh->options.dir) < IO_UNIX_PATH_SIZE;
+    return sh_folder_file(sh, "daemons", path, sizeof path) && access(path, F_OK) == 0;
 }
 
 /* The first look at what is to move comes in the very step in which the node begins to leave: before the head can list it as left,
@@ -191,7 +185,7 @@ static bool leaving_file(const struct sh *sh, char out[IO_UNIX_PATH_SIZE])
 static void do_leave(struct sh *sh)
 {
     char path[IO_UNIX_PATH_SIZE];
-    bool is_first = !sh->leave && has_records(sh) && leaving_file(sh, path);
+    bool is_first = !sh->leave && has_records(sh) && sh_folder_file(sh, "leaving", path, sizeof path);
     int  fd = is_first ? open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
     if (fd >= 0)
         close(fd);
@@ -479,12 +473,12 @@ static mt_status open_socket(struct pump *p)
         return mt_error(MT_ESYS, errno, "make the runtime folder");
     if (sh->options.driver_fd >= 0)
         MT_TRY(mt_folder_hold(sh->options.dir, &p->folder_hold));
-    if (snprintf(path, sizeof path, "%s/raylet.sock", sh->options.dir) >= (int)sizeof path)
+    if (!sh_folder_file(sh, "raylet.sock", path, sizeof path))
         return mt_error(MT_EINVAL, 0, "the runtime folder's path is too long for a socket");
     sh->listener.accepted = sh_conn_accepted;
     MT_TRY(listener_open(sh, path));
     sh->has_listener = true;
-    if (leaving_file(sh, path))
+    if (sh_folder_file(sh, "leaving", path, sizeof path))
         unlink(path); /* of the one before */
     return mt_ok();
 }

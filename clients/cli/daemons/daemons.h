@@ -17,6 +17,8 @@
 bool cli_process_is_alive(const struct cli_process *process);
 /* A descriptor of exactly this process, or -1. */
 int cli_process_open(const struct cli_process *process);
+/* Waits until the process of such a descriptor has ended, at the latest until `end_ms` (ctl_now_ms). False: it has not. */
+bool cli_process_wait(int fd, uint64_t end_ms);
 /* Path of the program `name` in this program's own folder; false: it is not there. */
 bool cli_program_find(const char *name, char out[CLI_PATH_SIZE]);
 /* Starts a daemon and its keeper, each in a session of its own, their output in `log_file`, and waits for the line that the

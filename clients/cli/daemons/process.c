@@ -42,6 +42,13 @@ int cli_process_open(const struct cli_process *process)
     return -1;
 }
 
+bool cli_process_wait(int fd, uint64_t end_ms)
+{
+    struct pollfd p = {fd, POLLIN, 0};
+    uint64_t      now = ctl_now_ms();
+    return poll(&p, 1, now < end_ms ? (int)(end_ms - now) : 0) > 0;
+}
+
 bool cli_program_find(const char *name, char out[CLI_PATH_SIZE])
 {
     char    self[CLI_PATH_SIZE];

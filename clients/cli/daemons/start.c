@@ -14,7 +14,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,11 +97,9 @@ static void wait_for_leaving(struct cli_folder *f)
     uint64_t          end = ctl_now_ms() + MT_CLI_LEAVE_MS;
     int               fds[] = {cli_process_open(&raylet.daemon), cli_process_open(&raylet.keeper)};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
-        struct pollfd p = {fds[i], POLLIN, 0};
-        uint64_t      now = ctl_now_ms();
         if (fds[i] < 0)
             continue;
-        (void)poll(&p, 1, now < end ? (int)(end - now) : 0);
+        (void)cli_process_wait(fds[i], end);
         close(fds[i]);
     }
     cli_folder_refresh(f);

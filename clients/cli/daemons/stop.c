@@ -11,7 +11,6 @@
 #include "core/sys/cgroup.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,9 +75,7 @@ static size_t wait_gone(struct targets *t, int limit_ms)
     size_t   left = 0;
     for (size_t i = 0; i < t->count; i++) {
         struct target *at = &t->list[i];
-        uint64_t       now = ctl_now_ms();
-        struct pollfd  p = {at->fd, POLLIN, 0};
-        if (at->fd >= 0 && poll(&p, 1, now < end ? (int)(end - now) : 0) > 0) {
+        if (at->fd >= 0 && cli_process_wait(at->fd, end)) {
             close(at->fd);
             at->fd = -1;
         }

@@ -37,6 +37,11 @@ bool sh_take(struct sh *sh, struct rlt_event *out)
     return false;
 }
 
+bool sh_folder_file(const struct sh *sh, const char *name, char *out, size_t size)
+{
+    return sh->options.dir && snprintf(out, size, "%s/%s", sh->options.dir, name) < (int)size;
+}
+
 void *sh_keep(struct sh *sh, size_t size)
 {
     void *memory = malloc(size);

@@ -164,5 +164,7 @@ static inline bool sh_jobs_are_apart(const struct sh *sh)
 {
     return sh->options.users.count > 1;
 }
+/* The path of `name` in the runtime folder. False: there is no folder, or the path is too long. */
+bool sh_folder_file(const struct sh *sh, const char *name, char *out, size_t size);
 
 #endif

@@ -62,11 +62,6 @@ static size_t bytes_of(uint32_t slots)
     return sizeof(struct header) + slots * sizeof(struct slot);
 }
 
-static bool path_of(const struct sh *sh, const char *name, char *out)
-{
-    return sh->options.dir && snprintf(out, PATH_SIZE, "%s/%s", sh->options.dir, name) < PATH_SIZE;
-}
-
 /* ---- of a raylet that was killed here ---- */
 
 /* The last of what an attempt has printed: most of it the head has. */
@@ -150,7 +145,7 @@ const struct rlt_before *sh_ends_start(struct sh *sh)
 void sh_ends_read(struct sh *sh)
 {
     char path[PATH_SIZE];
-    if (sh->ends && path_of(sh, "ends", path))
+    if (sh->ends && sh_folder_file(sh, "ends", path, sizeof path))
         before_read(sh->ends, path);
 }
 
@@ -178,7 +173,7 @@ void sh_ends_begin(struct sh *sh)
             count += sh->options.resources[i].milli < MT_CPUS_MAX * INT64_C(1000)
                          ? (uint32_t)(sh->options.resources[i].milli / 1000)
                          : MT_CPUS_MAX;
-    if (!e || e->kept || !path_of(sh, "ends", path) || !path_of(sh, "ends.new", made))
+    if (!e || e->kept || !sh_folder_file(sh, "ends", path, sizeof path) || !sh_folder_file(sh, "ends.new", made, sizeof made))
         return;
     before_drop(e);
     if (e->before_folder[0])
@@ -235,7 +230,7 @@ void sh_ends_stop(struct sh *sh)
         is_any |= atomic_load(&slots_of(e->kept)[i].is_whole) != 0;
     if (e && e->kept) {
         munmap(e->kept, bytes_of(e->kept->slot_count));
-        if (!is_any && path_of(sh, "ends", path)) /* else the next one tells them */
+        if (!is_any && sh_folder_file(sh, "ends", path, sizeof path)) /* else the next one tells them */
             unlink(path);
     }
     if (e)
