@@ -403,6 +403,61 @@ static void broken_peers_are_dropped_and_others_stay(void **state)
     stop(&f);
 }
 
+enum { ANSWERS = 600 }; /* each with a descriptor: more than a socket takes */
+
+/* ... of which the process reads none yet. All were given when this returns: a later request of it has come true. */
+static void ask_for_a_region(struct client *c, struct client *other, const char *name)
+{
+    struct {
+        struct ctl_request r;
+        struct ctl_name    n;
+    } put = {{CTL_OP_NAME_PUT, 0}, {.space = "s", .actor = {9, 9}, .owner = c->process, .owner_node = 1}}, get;
+    struct ctl_segment region = {.size = 8192};
+    client_up(c, CTL_REGION_WANT, &region, sizeof region);
+    assert_true(client_expect(c, CTL_REGION, &m, WAIT_MS));
+    close(m.fds[0]);
+    region.segment = ((struct ctl_segment *)(void *)m.payload)->segment;
+    for (int i = 0; i < ANSWERS; i++)
+        while (!client_up_id(c, CTL_REGION_WANT, (mt_id){c->process, (uint64_t)i + 1}, &region, sizeof region))
+            usleep(1000);
+    snprintf(put.n.name, sizeof put.n.name, "%s", name);
+    while (!client_up_id(c, CTL_REQUEST, (mt_id){c->process, ANSWERS + 1}, &put, sizeof put))
+        usleep(1000);
+    get = put;
+    get.r.op = CTL_OP_NAME_GET;
+    do {
+        client_up(other, CTL_REQUEST, &get, sizeof get);
+        assert_true(client_expect(other, CTL_REPLY, &m, WAIT_MS));
+    } while (((struct ctl_reply *)(void *)m.payload)->code == MT_ENOENT);
+}
+
+/* What a socket doesn't take is kept, in order, for who reads it late; who goes without it costs nobody else anything. */
+static void who_does_not_read_finds_all_of_it_later(void **state)
+{
+    struct fixture f;
+    struct client  late, never, other;
+    (void)state;
+    start(&f, false, "1");
+    assert_int_equal(client_hello(&other, client_connect(f.path), CTL_DRIVER, 77, mt_release.wire.max), 0);
+    assert_int_equal(client_hello(&late, client_connect(f.path), CTL_DRIVER, 78, mt_release.wire.max), 0);
+    ask_for_a_region(&late, &other, "late");
+    assert_true(client_expect(&late, CTL_REPLY, &m, WAIT_MS)); /* by its ring */
+    for (uint64_t i = 1; i <= ANSWERS; i++) {
+        assert_true(client_expect(&late, CTL_REGION, &m, WAIT_MS));
+        assert_true(m.record.id.counter_index == i && m.fd_count == 1);
+        close(m.fds[0]);
+    }
+    client_close(&late);
+    assert_int_equal(client_hello(&never, client_connect(f.path), CTL_DRIVER, 79, mt_release.wire.max), 0);
+    ask_for_a_region(&never, &other, "never");
+    client_close(&never);
+    define_class(&other, 1, "CPU", 1000, 0);
+    demand(&other, 1, 1);
+    assert_int_equal(call(grant(&other), TASK_DOUBLE, 5), 10);
+    client_close(&other);
+    stop(&f);
+}
+
 static void a_program_that_cannot_start_is_reported(void **state)
 {
     struct fixture f;
@@ -452,6 +507,7 @@ int main(void)
         cmocka_unit_test(an_actor_is_called_by_others_and_dies_with_its_level),
         cmocka_unit_test(messages_regions_and_names),
         cmocka_unit_test(broken_peers_are_dropped_and_others_stay),
+        cmocka_unit_test(who_does_not_read_finds_all_of_it_later),
         cmocka_unit_test(a_program_that_cannot_start_is_reported),
         cmocka_unit_test(workers_die_with_their_raylet),
     };
