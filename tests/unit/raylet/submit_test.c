@@ -211,6 +211,22 @@ static void a_notice_comes_before_the_end(void **state)
     assert_int_equal(signal_at(1000), 0);
 }
 
+/* What was to come for a job that has ended does not: its end waits with others, for what they have cost is known with them. */
+static void nothing_is_due_for_a_job_that_has_ended(void **state)
+{
+    (void)state;
+    two_run_and_two_wait();
+    for (int i = 0; i < 6; i++)
+        start((const char *const[]){"w0", "w1", "w2", "w3", "w4", "w5"}[i], 1, 2000);
+    stop_it("first", MT_RLT_WORDS_MS / 2); /* from then on it would be killed */
+    step((struct rlt_event){.kind = RLT_EV_JOB_EXITED, .job_exited = {.id = "first"}});
+    assert_string_equal(gone(), "third");
+    assert_int_equal(signal_at(MT_RLT_WORDS_MS / 2 + 1), 0);
+    assert_null(said("first"));
+    assert_int_equal(signal_at(MT_RLT_WORDS_MS / 2), 0);
+    assert_string_equal(said("first"), "SUCCEEDED"); /* it has used the time */
+}
+
 static void who_waits_too_long_goes_back(void **state)
 {
     (void)state;
@@ -270,6 +286,7 @@ int main(void)
         cmocka_unit_test_teardown(the_next_goes_in_the_step_in_which_one_ends, end),
         cmocka_unit_test_teardown(many_words_travel_together, end),
         cmocka_unit_test_teardown(a_notice_comes_before_the_end, end),
+        cmocka_unit_test_teardown(nothing_is_due_for_a_job_that_has_ended, end),
         cmocka_unit_test_teardown(who_waits_too_long_goes_back, end),
         cmocka_unit_test_teardown(who_waits_can_be_stopped, end),
         cmocka_unit_test_teardown(a_node_that_leaves_begins_none_of_them, end),
