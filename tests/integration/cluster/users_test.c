@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * users_test.c - jobs that run under users of their own (--job-users): what they are, and what they can't reach.
+ * users_test.c - jobs that run under users of their own (--job-users): what they are, and what they can't reach; and a user who is
+ *                not root.
  *
  * Thread: the driver's main one. Skipped where this is not root, or where other users can't run the program.
  */
@@ -12,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -346,12 +348,51 @@ static void users_bad(void)
     }
 }
 
+/* Becomes another user, for good. */
+static void leave_root(const char *home)
+{
+    CHECK_EQ(chown(home, FIRST, FIRST), 0);
+    CHECK(setgroups(0, NULL) == 0 && setgid(FIRST) == 0 && setuid(FIRST) == 0);
+    CHECK_EQ(prctl(PR_SET_DUMPABLE, 1), 0); /* what is in /proc of it is its own again */
+}
+
+/* A user without XDG_RUNTIME_DIR has the folder in HOME, and leaves nothing there; without HOME he is told. */
+static void users_at_home(void)
+{
+    static const char *const left[] = {"/.manta/run", "/.manta", ""};
+    static char              home[] = "/tmp/manta-home-XXXXXX"; /* the driver's */
+    const manta_init_opts    opts = {.num_cpus = 1};
+    manta_error              e;
+    unsetenv("XDG_RUNTIME_DIR");
+    if (geteuid() == 0) { /* workers are started by who is another user already */
+        CHECK(mkdtemp(home));
+        leave_root(home);
+        unsetenv("HOME");
+        CHECK_EQ(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_EINVAL);
+        CHECK_SAYS(e.message, "neither XDG_RUNTIME_DIR nor HOME is set");
+        setenv("HOME", home, 1);
+    }
+    CHECK_CODE(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_OK, &e);
+    CHECK_EQ(uid_here(), FIRST);
+    CHECK_EQ(manta_shutdown(), MANTA_OK);
+    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++) {
+        char    path[64];
+        int64_t limit = test_now_ms() + TEST_GONE_MS;
+        snprintf(path, sizeof path, "%s%s", home, left[i]);
+        while (rmdir(path) != 0) {
+            CHECK(errno == ENOTEMPTY && test_now_ms() < limit);
+            test_sleep_ms(10);
+        }
+    }
+}
+
 #define OWN_INIT {0}, true, 0
 static const struct test_case cases[] = {
     {"users_apart", users_apart, OWN_INIT},
     {"users_spilled", users_spilled, OWN_INIT},
     {"users_submitted", users_submitted, OWN_INIT},
     {"users_bad", users_bad, OWN_INIT},
+    {"users_at_home", users_at_home, OWN_INIT},
     {NULL, NULL, {0}, false, 0},
     {"other", other, OWN_INIT}, /* started by the others only */
     {"submitted", submitted, OWN_INIT},
