@@ -201,7 +201,22 @@ static manta_status let_go(manta_ctx *c, void *self, int argc, const manta_arg *
     manta_free(kept);
     return manta_return_i64(c, 0);
 }
-MANTA_ACTOR(keeper, "", nothing_new, NULL, {"keep", "r>l", keep}, {"let_go", ">l", let_go});
+static void on_free_told(void *user)
+{
+    atomic_fetch_add((_Atomic int64_t *)user, 1);
+}
+/* A value of its own, of whose end it tells on the page. */
+static manta_status lend(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    manta_error  e;
+    manta_ref   *lent = manta_put("lent", 5);
+    manta_status code = manta_on_free(lent, on_free_told, &test_board_map(argv[0].u)->words[0], &e);
+    (void)self, (void)argc;
+    code = code ? code : manta_return_refs(c, "", 1, &lent, 1);
+    manta_free(lent);
+    return code;
+}
+MANTA_ACTOR(keeper, "", nothing_new, NULL, {"keep", "r>l", keep}, {"let_go", ">l", let_go}, {"lend", "u>y", lend});
 
 static void freed_elsewhere(void)
 {
@@ -216,6 +231,42 @@ static void freed_elsewhere(void)
     CHECK_I64(manta_actor_call(keeper, "let_go", MANTA_NO_ARGS), 0);
     CHECK(test_board_wait(&calls, 1));
     CHECK_EQ(atomic_load(&sum), 3);
+    manta_actor_free(keeper);
+}
+
+static _Atomic int64_t may_end;
+static void            on_ready_stays(void *user, manta_ref *ref)
+{
+    (void)user, (void)ref;
+    atomic_fetch_add(&calls, 1);
+    if (!test_board_wait(&may_end, 1))
+        atomic_fetch_add(&failures, 1);
+}
+
+/* The last hold is a view, in a driver that calls nothing more and has its helper in a callback: the maker hears of its end. */
+static void freed_by_a_view(void)
+{
+    uint64_t           number;
+    struct test_board *board = test_board_new(&number);
+    manta_actor       *keeper = manta_actor_new("keeper", NULL, MANTA_NO_ARGS);
+    manta_ref         *outer = manta_actor_call(keeper, "lend", MANTA_ARGS(manta_u64(number))), *lent;
+    manta_error        e;
+    manta_view         view;
+    CHECK_CODE(manta_get(outer, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+    CHECK_EQ(manta_view_refs(&view, &lent, 1, &e), 1);
+    manta_release(&view);
+    manta_free(outer);
+    CHECK_CODE(manta_get(lent, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+    manta_free(lent);
+    manta_ref *r = plus_one_remote(NULL, 1);
+    CHECK_CODE(manta_on_ready(r, on_ready_stays, NULL, &e), MANTA_OK, &e);
+    CHECK(test_board_wait(&calls, 1));
+    CHECK_EQ(atomic_load(&board->words[0]), 0);
+    CHECK_STR((const char *)view.data, "lent");
+    manta_release(&view);
+    CHECK(test_board_wait(&board->words[0], 1));
+    atomic_store(&may_end, 1);
+    manta_free(r);
     manta_actor_free(keeper);
 }
 
@@ -287,6 +338,7 @@ int main(int argc, char **argv)
         {.name = "large_inside", .run = large_inside},
         {.name = "freed", .run = freed},
         {.name = "freed_elsewhere", .run = freed_elsewhere},
+        {.name = "freed_by_a_view", .run = freed_by_a_view},
         {.name = "event_loop", .run = event_loop},
         {.name = "callbacks_wrong", .run = callbacks_wrong},
         {.name = NULL},
