@@ -6,7 +6,6 @@
 #include "core/sys/crash.h"
 
 #include <errno.h>
-#include <execinfo.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,15 +15,15 @@ static void say(const char *text)
     (void)!write(STDERR_FILENO, text, strlen(text));
 }
 
-static void crashed(int number, void *const *frames, int count)
+static void crashed(int number, const struct mt_frames *frames)
 {
     say(program_invocation_short_name);
     if (number == SIGABRT)
         say(": aborted: out of memory inside a library, or a check that failed (then the line above tells which)");
     else
         say(": crashed by SIG"), say(sigabbrev_np(number));
-    say(count ? "; it was at\n" : "; its stack can't be read\n");
-    backtrace_symbols_fd(frames, count, STDERR_FILENO);
+    say(frames->count ? "; it was at\n" : "; its stack can't be read\n");
+    mt_frames_write(frames, STDERR_FILENO);
 }
 
 void io_say_crashes(void)

@@ -4,7 +4,6 @@
  */
 #include "core/sys/crash.h"
 
-#include <execinfo.h>
 #include <signal.h>
 #include <string.h>
 #include <ucontext.h>
@@ -29,8 +28,7 @@ static void step_out_of_null(ucontext_t *at)
 static void crashed(int number, siginfo_t *info, void *at)
 {
     static volatile sig_atomic_t first;
-    void                        *frames[64];
-    int                          count = 0;
+    struct mt_frames             frames = {.count = 0};
     (void)info;
     if (first) {
         number = first;
@@ -38,9 +36,9 @@ static void crashed(int number, siginfo_t *info, void *at)
         first = number;
         if (number != SIGABRT)
             step_out_of_null(at);
-        count = backtrace(frames, 64);
+        mt_frames_take(&frames, at);
     }
-    say_how(number, frames, count);
+    say_how(number, &frames);
     signal(number, SIG_DFL);
     raise(number);
 }
@@ -51,9 +49,8 @@ void mt_crash_handlers(mt_crash_fn *say)
     static char      stack[64 * 1024];
     stack_t          alternate = {.ss_sp = stack, .ss_size = sizeof stack};
     struct sigaction action = {.sa_sigaction = crashed, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER}, old;
-    void            *warm[1];
     say_how = say;
-    backtrace(warm, 1); /* loads what it needs now: a crashing process can't */
+    mt_frames_load();
     sigaltstack(&alternate, NULL);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL) /* a sanitizer's says more */

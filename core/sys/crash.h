@@ -6,9 +6,10 @@
 #ifndef MT_CRASH_H
 #define MT_CRASH_H
 
-/* Called in the signal handler. The frames are of the thread that crashed, the innermost first; none where its stack can't be
- * read. */
-typedef void mt_crash_fn(int number, void *const *frames, int count);
+#include "core/sys/frames.h"
+
+/* Called in the signal handler. The frames are of the thread that crashed; none where its stack can't be read. */
+typedef void mt_crash_fn(int number, const struct mt_frames *frames);
 
 /* From now on `say` is called first. A signal that somebody else has taken (a sanitizer) is left to him. Called at the start, by
  * the thread that may use up its stack: it gets another one for the handler. */

@@ -235,7 +235,8 @@ static void crash(void)
     CHECK_EQ(e.outcome, MANTA_UNKNOWN);
     CHECK_SAYS(e.message, "SIGSEGV");
     CHECK_SAYS(e.function, "die");
-    CHECK(e.backtrace[0] && e.node[0]);
+    CHECK_SAYS(e.backtrace, "(counter_die");
+    CHECK(e.node[0]);
     after = add(a, 1);
     CHECK_FAILS(after, MANTA_EACTOR_DIED, &e);
     CHECK_EQ(e.outcome, MANTA_NOT_DONE);

@@ -44,8 +44,7 @@ MANTA_TASK(int64_t, say, (const char *, line), (int64_t, times))
     return getpid();
 }
 /* Busy in a function of its own, until the file is there. */
-__attribute__((noinline, visibility("default"))) int64_t spin_here(const char *path);
-int64_t                                                  spin_here(const char *path)
+__attribute__((noinline)) static int64_t spin_here(const char *path)
 {
     volatile int64_t n = 0;
     while (n % 1000000 || access(path, F_OK))
