@@ -2,9 +2,9 @@
  *
  * crew.h - the driver's worker processes: those that hold a rank, those that start, and the spares.
  *
- *   FREE --crew_hire--> STARTING --ready--> READY --dies--> DEAD --crew_bury--> FREE
- *                           |                 '--crew_kill--> KILLED --dies--> DEAD
- *                           '--dies--> DEAD        STARTING --crew_kill--> KILLED
+ *   FREE --sgd_crew_hire--> STARTING --ready--> READY --dies--> DEAD --sgd_crew_bury--> FREE
+ *                               |                 '--sgd_crew_kill--> KILLED --dies--> DEAD
+ *                               '--dies--> DEAD        STARTING --sgd_crew_kill--> KILLED
  *
  * A hand is one process from its start to its death: it is never restarted, another is hired. STARTING or READY, it may
  * have a rank and a call of `train` under way. KILLED, it is waited for: until it is DEAD it could write into the region.

@@ -42,7 +42,7 @@ enum bench_floor {
     FLOOR_POTRF,     /* GFLOP/s: OpenBLAS' own Cholesky, a thread for each CPU (cpus/cholesky.c measures it) */
     FLOOR_VIEWS,     /* MB: each node's entry once to each node (cluster/main.c measures it) */
     FLOOR_TLS,       /* GB/s: one TLS connection of a group's, one way (cluster/coll.c measures it) */
-    FLOOR_TCP,       /* GB/s: one TCP connection, one way (cluster/pull.c measures it) */
+    FLOOR_TCP,       /* GB/s: one TCP connection, one way (cluster/values/pull.c measures it) */
     FLOOR_REDIS,     /* commits/s: redis-benchmark with the same script (head/main.c measures it) */
     FLOOR_BARE,      /* us: METG of bare processes that share a page (metg/bare.c) */
     FLOOR_BARE_TCP,  /* us: the same of two nodes with TCP between; the better one of yielding and asleep */

@@ -3,7 +3,7 @@
  * fuzz_look.c - questions about a node: orders of the head that say anything (cursors, filters, kinds), and processes that
  * answer with rows which are none.
  *
- * The code itself is raylet/shell/look.c; what it asks the rest of the shell for is small enough to be here.
+ * The code itself is raylet/shell/look; what it asks the rest of the shell for is small enough to be here.
  */
 #include "raylet/shell/links/links.h"
 #include "raylet/shell/look/look.h"

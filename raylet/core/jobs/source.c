@@ -113,7 +113,7 @@ static void opened(struct rlt *r, struct rlt_job *job, const struct rlt_ev_progr
         job_failed(r, job, e->remark ? e->remark : "it could not be kept");
     } else if (e->fd < 0) {
         if (e->missing < job->list_count)
-            fetch(r, job, PEER_PROGRAM, e->missing); /* where its node is dead by now, rlt_program_node_lost follows */
+            fetch(r, job, PEER_PROGRAM, e->missing); /* where its node is dead by now, rlt_jobs_node_lost has ended the job */
     } else {
         job->program = e->fd;
         snprintf(job->remark, sizeof job->remark, "%.80s", e->remark ? e->remark : "");

@@ -3,7 +3,7 @@
  * ledger.h - who holds how much of this node. Private to raylet/.
  *
  * Thousandths (of "memory": bytes). Of every resource free + leased = total at every moment; free may go below zero
- * only by rlt_ledger_retake, when a blocked task that had given its CPUs back goes on.
+ * only by rlt_ledger_retake_cpu, when a blocked task that had given its CPUs back goes on.
  */
 #ifndef RLT_LEDGER_H
 #define RLT_LEDGER_H

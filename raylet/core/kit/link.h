@@ -9,7 +9,7 @@
  *
  * A link has a number. Both ends draw one when they begin; the higher wins, so they agree after one exchange. An end that
  * has given the other up begins again with a higher number: that tells the other that all that was bound to the former
- * link is over (link_take says so once, by *is_new).
+ * link is over (link_take says so once, by *is_reset).
  *
  * Credit: the receiver says how many bytes it will hold that it has not worked off; the sender has no more than that on
  * its way. Pure: no clock, no I/O. Thread: the logic loop only.
@@ -72,10 +72,10 @@ enum link_verdict {
     LINK_NEW,    /* the records are to be taken in now */
     LINK_BROKEN, /* no such frame: drop the stream */
 };
-/* Takes in what a frame says. *is_reset: it is of a higher number than ours, which has become ours; what was queued is
- * gone (call link_unsent_each before, if it matters), and if the former had been agreed on, the other end has forgotten it. */
+/* Takes in what a frame says. A higher number than ours becomes ours. *is_reset: the former had been agreed on, so the other end
+ * has forgotten it, and what was queued is gone. Otherwise nobody has seen what is queued: it goes out under the new number. */
 enum link_verdict link_take(struct rlt_link *l, const Manta__V1__Frame *f, bool *is_reset);
-/* Whether it would be a reset: to look at what is queued before link_take drops it. */
+/* Whether its number is higher than ours: to look at what is queued before link_take drops it. */
 bool link_would_reset(const struct rlt_link *l, const Manta__V1__Frame *f);
 
 /* Whether an acknowledgement should go out even without records. */

@@ -48,7 +48,7 @@ static void program_fini(struct program *p)
 }
 
 /* The driver's own search path first, then where the libraries that came with its program lie: what it found elsewhere, in a
- * folder that this node does not have, is found there. The zygote then puts the driver's back (shell/zygote.c). */
+ * folder that this node does not have, is found there. The zygote then puts the driver's back (clients/lib/shell/zygote). */
 static bool search_path_add(const struct sh *sh, uint64_t job, struct program *p, uint32_t *envc)
 {
     enum { FOLDERS_SIZE = 16 * 1024 };

@@ -178,7 +178,7 @@ mt_status head_start(struct head *h, uint64_t now_ms, struct head_actions *out)
     h->now_ms = h->start_ms = now_ms;
     h->epoch = h->epoch + 1 > h->config.epoch_min ? h->epoch + 1 : h->config.epoch_min;
     MT_MAP_EACH(&h->nodes, entry)
-        ((struct node *)entry->value.ptr)->heard_ms = now_ms; /* each has HEAD_DEAD_MS to come back */
+        ((struct node *)entry->value.ptr)->heard_ms = now_ms; /* each has MT_NODE_DEAD_MS to come back */
     MT_TRY(sort_jobs(h));
     head_record_meta(h);
     head_attempts_loaded(h);

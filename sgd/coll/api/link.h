@@ -2,7 +2,7 @@
  *
  * link.h - a member's way to the others, shared memory or TCP, behind one set of calls.
  *
- * Thread: one at a time, but for coll_link_abort. Blocking and errors: as in shm/shm.h; coll_link_text says more.
+ * Thread: one at a time, but for coll_link_abort. Blocking and errors: as in shm/shm.h; coll_link_fail says more.
  */
 #ifndef SGD_COLL_LINK_H
 #define SGD_COLL_LINK_H

@@ -81,7 +81,7 @@ struct sim_run {
     bool                is_probed;                  /* it is in `wait` */
     struct sim_item     children[SIM_CHILDREN_MAX]; /* what it waits for */
     int                 child_count;
-    bool                is_waiting; /* as shell/wait.c has it: the CPU is given back meanwhile */
+    bool                is_waiting; /* as clients/lib/shell/wait has it: the CPU is given back meanwhile */
     struct sim_reading *argument;
     struct sim_writing  writing;
     struct sim_value   *written;

@@ -4,7 +4,7 @@
  * segments, spill files and data sockets, all of them on virtual time, with faults.
  *
  * The object store's own files (os_server) and its part of the raylet's shell (raylet_store) are linked as they are, and find
- * these behind the headers io.h, system/memory.h, system/backing.h, system/disk.h and system/transfer.h.
+ * these behind the headers io.h, system/memory.h, system/backing.h, system/disk.h and transfer/transfer.h.
  */
 #ifndef SIM_IO_H
 #define SIM_IO_H

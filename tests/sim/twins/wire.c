@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * wire.c - the twin of system/transfer.h: data sockets between simulated raylets. Both ends run the machines of server/pull.h.
+ * wire.c - the twin of objectstore/transfer: data sockets between simulated raylets. Both ends run the machines of server/pull.h.
  *
  * A connection is two streams of bytes. What is sent arrives in pieces of any size, cut anywhere: in the middle of a greeting,
  * of a request, of a chunk. It may break off at any byte, stand still behind a cut path, or be left by an end that died.

@@ -133,7 +133,7 @@ mt_status own_actor_add(struct own *own, struct own_actor *actor, struct own_tas
             return mt_error(MT_ENOMEM, 0, "queues of concurrency groups");
     }
     if (actor->any_order && task->waiting_for && task->kind == LANE_CALL) {
-        actor->pending_outside++; /* own_task_argument_ready brings it in */
+        actor->pending_outside++; /* lineage/settle.c brings it in */
         return mt_ok();
     }
     own_queue_push(own_actor_queue(actor, task), task);

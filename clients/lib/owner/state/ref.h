@@ -44,7 +44,7 @@ enum {
     OWN_REF_FREED = 128,  /* own_ref_free_now: whoever asks for its value is told so */
     OWN_REF_EXTRA = 64,   /* in own->extras: refs that its value declares, callbacks */
 };
-/* A value in the store that was lost: lineage.c. */
+/* A value in the store that was lost: lineage/lost.c, again.c. */
 enum own_ref_again {
     OWN_AGAIN_NOT = 0,
     OWN_AGAIN_RUNS = 1,   /* its task runs again */

@@ -3,7 +3,7 @@
  * task.c - one task or call: its arguments, its payload, and how it ends or is tried again.
  *
  * Thread: the caller's, under the owner lock.
- * Always: a task is in exactly one place (state/task.h), which own_task_check holds it to.
+ * Always: a task is in exactly one place (state/task.h); own_check looks at it.
  */
 #include "clients/lib/owner/task/task.h"
 

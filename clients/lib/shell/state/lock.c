@@ -103,7 +103,7 @@ void lib_nap(int64_t ns)
 
 void lib_door_watch_forks(void)
 {
-    (void)madvise(&lib_door, sizeof lib_door, MADV_WIPEONFORK); /* where it can't, pthread_atfork has to do: lib_fork_watch */
+    (void)madvise(&lib_door, sizeof lib_door, MADV_WIPEONFORK); /* where it can't, pthread_atfork has to do: enter.c */
 }
 
 void lib_door_forked(void)

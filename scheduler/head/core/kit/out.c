@@ -5,9 +5,9 @@
  * Owns:    the batches under way and the actions that wait behind each.
  * Always:  sends on one stream leave in the order they were made; a stream's `held` counts those that wait.
  *
- *   head_out_send(after) --> held of this step --out_end--> behind the newest batch --STORED--> out
- *                                         '--no batch under way--> out
- *   out_send        --> out (behind held ones of the same stream, if there are any)
+ *   after_store     --> held of this step --head_out_end--> behind the newest batch --STORED--> out
+ *                                              '--no batch under way--> out
+ *   not after_store --> out (behind held ones of the same stream, if there are any)
  */
 #include "scheduler/head/core/kit/kit.h"
 
