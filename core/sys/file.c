@@ -89,9 +89,23 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return 0;
 }
 
+static int open_up(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st, (void)at;
+    if (type == FTW_D || type == FTW_DNR)
+        (void)!chmod(path, 0700);
+    return 0;
+}
+
+/* Root needs no right to remove something, and must not change those of what another user may put in a folder's place meanwhile. */
 void mt_tree_remove(const char *path)
 {
+    struct stat st;
     (void)!nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); /* which itself needs memory, and up to 16 descriptors */
+    if (geteuid() == 0 || lstat(path, &st) != 0)
+        return;
+    (void)!nftw(path, open_up, 16, FTW_PHYS);
+    (void)!nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 int mt_name_sync(const char *path)

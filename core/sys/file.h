@@ -25,7 +25,8 @@ int mt_pwrite_all(int fd, const void *data, size_t size, uint64_t at);
 ssize_t mt_read_all(int fd, void *out, size_t size);
 ssize_t mt_pread_all(int fd, void *out, size_t size, uint64_t at);
 
-/* Removes a folder with all that is in it, as far as this user may; links are not followed. */
+/* Removes a folder with all that is in it, also from folders below that nobody may write to; links are not followed. What this user
+ * may not remove stays. */
 void mt_tree_remove(const char *path);
 
 /* Puts the name of a file or folder that was made or renamed on the disk: what was synced in it may be gone after a power cut

@@ -7,6 +7,7 @@
  * Owns: nothing. Thread: main.
  */
 #include "clients/cli/daemons/daemons.h"
+#include "core/sys/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -181,15 +182,6 @@ void cli_logs_purge(const struct cli_folder *f)
 
 static int left_over;
 
-/* A raylet keeps its programs in folders that nobody may write to. */
-static int open_up(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st, (void)at;
-    if (type == FTW_D || type == FTW_DNR)
-        (void)!chmod(path, 0700);
-    return 0;
-}
-
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
 {
     (void)st, (void)type, (void)at;
@@ -213,8 +205,8 @@ int cli_folder_clean(const struct cli_folder *f)
         cli_folder_file(f, our_folders[i], path);
         if (lstat(path, &st) != 0)
             continue;
-        nftw(path, open_up, 16, FTW_PHYS);
-        nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        mt_tree_remove(path);
+        nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); /* says what is left */
     }
     rmdir(f->path);
     return left_over;

@@ -80,20 +80,6 @@ struct removal {
 
 /* ---- folders ------------------------------------------------------------------------------------------------------- */
 
-static int open_up(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st, (void)at;
-    if (type == FTW_D || type == FTW_DNR)
-        (void)!chmod(path, 0700);
-    return 0;
-}
-
-static void folder_remove(const char *path)
-{
-    nftw(path, open_up, 16, FTW_PHYS);
-    mt_tree_remove(path);
-}
-
 static int close_down(const char *path, const struct stat *st, int type, struct FTW *at)
 {
     (void)st, (void)at;
@@ -102,7 +88,7 @@ static int close_down(const char *path, const struct stat *st, int type, struct 
 
 static void removal_work(struct io_job *job)
 {
-    folder_remove(mt_container_of(job, struct removal, job)->folder);
+    mt_tree_remove(mt_container_of(job, struct removal, job)->folder);
 }
 
 static void removal_done(struct io_job *job)
@@ -131,7 +117,7 @@ static const char *base_make(struct sh_cache *cache)
         return NULL;
     if (!o->dir || rlt_tree_base(o->dir, "programs", o->users.count != 0, cache->base, sizeof cache->base).code)
         return "this node has no folder for it";
-    folder_remove(cache->base); /* what a raylet that was killed has left */
+    mt_tree_remove(cache->base); /* what a raylet that was killed has left */
     if (mkdir(cache->base, 0700) < 0 || chmod(cache->base, o->users.count ? 0711 : 0700) < 0)
         return "its folder on this node can't be made";
     cache->is_in_memory = statvfs(cache->base, &fs) == 0 && (fs.f_flag & ST_NOEXEC);
@@ -630,7 +616,7 @@ void sh_cache_stop(struct sh *sh)
     mt_map_fini(&cache->programs);
     mt_map_fini(&cache->refused);
     if (cache->base[0])
-        folder_remove(cache->base);
+        mt_tree_remove(cache->base);
     free(cache);
     sh->cache = NULL;
 }

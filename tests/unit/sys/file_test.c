@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { MUCH = 1 << 20 }; /* more than a pipe takes at once */
@@ -93,6 +94,40 @@ static void a_tree_goes_and_what_it_links_to_stays(void **state)
     mt_tree_remove(base); /* nothing is there */
 }
 
+/* As a raylet's kept programs, or what a job may leave. Root is asked for no right: so another user does it. */
+static void a_tree_goes_though_nobody_may_write_to_it(void **state)
+{
+    (void)state;
+    enum { NOBODY = 65534 };
+    char base[] = "/tmp/manta-file-test-XXXXXX", path[100];
+    int  status;
+    assert_non_null(mkdtemp(base));
+    assert_int_equal(geteuid() == 0 ? chown(base, NOBODY, NOBODY) : 0, 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (geteuid() == 0 && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0))
+            _exit(1);
+        snprintf(path, sizeof path, "%s/top", base);
+        if (mkdir(path, 0700) != 0)
+            _exit(2);
+        snprintf(path, sizeof path, "%s/top/shut", base);
+        if (mkdir(path, 0700) != 0)
+            _exit(3);
+        snprintf(path, sizeof path, "%s/top/shut/file", base);
+        close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0400));
+        snprintf(path, sizeof path, "%s/top/shut", base);
+        if (chmod(path, 0555) != 0)
+            _exit(4);
+        snprintf(path, sizeof path, "%s/top", base);
+        mt_tree_remove(path);
+        _exit(access(path, F_OK) == 0 ? 5 : 0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    mt_tree_remove(base);
+    assert_int_equal(access(base, F_OK), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -100,6 +135,7 @@ int main(void)
         cmocka_unit_test(a_file_is_as_long_as_it_is),
         cmocka_unit_test(failures_are_told),
         cmocka_unit_test(a_tree_goes_and_what_it_links_to_stays),
+        cmocka_unit_test(a_tree_goes_though_nobody_may_write_to_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
