@@ -265,6 +265,14 @@ mt_status mt_json_u64(struct mt_json *json, uint64_t *out)
     return mt_ok();
 }
 
+mt_status mt_json_bool(struct mt_json *json, mt_buf *text, bool *out)
+{
+    struct mt_literal literal;
+    MT_TRY(mt_json_literal(json, text, &literal));
+    *out = literal.kind == MT_LITERAL_BOOL && literal.integer;
+    return mt_ok();
+}
+
 mt_status mt_json_literal(struct mt_json *json, mt_buf *text, struct mt_literal *out)
 {
     char word[NUMBER_BYTES_MAX];

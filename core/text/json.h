@@ -53,6 +53,8 @@ MT_MUST_USE mt_status mt_json_name(struct mt_json *json, mt_buf *out);
 MT_MUST_USE mt_status mt_json_real(struct mt_json *json, double *out);
 /* Takes a string, number, true, false or null. The text of a string lies in `text`. */
 MT_MUST_USE mt_status mt_json_literal(struct mt_json *json, mt_buf *text, struct mt_literal *out);
+/* The same, as a flag: all but `true` is false. */
+MT_MUST_USE mt_status mt_json_bool(struct mt_json *json, mt_buf *text, bool *out);
 /* Takes any value and forgets it; ECORRUPT also past 64 levels. */
 MT_MUST_USE mt_status mt_json_skip(struct mt_json *json);
 /* Only blanks are left. */

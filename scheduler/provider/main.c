@@ -60,14 +60,6 @@ static mt_status pairs(struct mt_json *json, mt_buf *scratch, struct pairs *out)
     return st;
 }
 
-static mt_status flag(struct mt_json *json, mt_buf *scratch, bool *out)
-{
-    struct mt_literal literal;
-    MT_TRY(mt_json_literal(json, scratch, &literal));
-    *out = literal.kind == MT_LITERAL_BOOL && literal.integer;
-    return mt_ok();
-}
-
 static mt_status member(struct mt_json *json, mt_buf *scratch, const char *name, struct request *r)
 {
     const struct {
@@ -88,7 +80,7 @@ static mt_status member(struct mt_json *json, mt_buf *scratch, const char *name,
     if (strcmp(name, "number") == 0)
         return mt_json_u64(json, &r->number);
     if (strcmp(name, "learn") == 0)
-        return flag(json, scratch, &r->learns);
+        return mt_json_bool(json, scratch, &r->learns);
     if (strcmp(name, "boot_s") == 0)
         return mt_json_u64(json, &r->boot_s);
     if (strcmp(name, "more") == 0)

@@ -40,6 +40,11 @@ static int newest_first(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
+void sgd_steps_sort(uint64_t *steps, size_t count)
+{
+    qsort(steps, count, sizeof *steps, newest_first);
+}
+
 static mt_status names_read(DIR *entries, uint64_t *steps, size_t *out_count)
 {
     size_t count = 0;
@@ -79,7 +84,7 @@ mt_status sgd_checkpoint_list(int dir, uint64_t **out_steps, size_t *out_count)
         free(steps);
         return st;
     }
-    qsort(steps, *out_count, sizeof *steps, newest_first);
+    sgd_steps_sort(steps, *out_count);
     *out_steps = steps;
     return st;
 }

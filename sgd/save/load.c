@@ -72,12 +72,6 @@ mt_status sgd_checkpoint_load(const char *folder, struct sgd_checkpoint *out_che
     return sgd_checkpoint_load_with(folder, out_checkpoint, report, &(struct sgd_beat){.beat = NULL}, NULL);
 }
 
-static int newest_first(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x > y ? -1 : x < y;
-}
-
 /* Adds the steps that stand elsewhere, each once. */
 static mt_status steps_join(uint64_t **steps, size_t *count, const struct sgd_elsewhere *elsewhere)
 {
@@ -88,7 +82,7 @@ static mt_status steps_join(uint64_t **steps, size_t *count, const struct sgd_el
     *steps = more;
     for (size_t i = 0; i < elsewhere->steps_count; i++)
         more[*count + i] = elsewhere->steps[i];
-    qsort(more, all, sizeof *more, newest_first);
+    sgd_steps_sort(more, all);
     for (size_t i = 0; i < all; i++)
         if (!kept || more[kept - 1] != more[i])
             more[kept++] = more[i];

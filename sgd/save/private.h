@@ -15,6 +15,8 @@
 /* "step-" and twenty digits: sorts by name as by number. */
 void sgd_checkpoint_name(uint64_t step, char out[SGD_CHECKPOINT_NAME_SIZE]);
 
+/* The newest first. */
+void sgd_steps_sort(uint64_t *steps, size_t count);
 /* The steps that have a folder, newest first; free(*out_steps). EAGAIN past MT_CHECKPOINTS_MAX, ENOMEM. */
 MT_MUST_USE mt_status sgd_checkpoint_list(int dir, uint64_t **out_steps, size_t *out_count);
 

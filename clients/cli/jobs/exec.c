@@ -25,17 +25,11 @@ struct exec {
     manta_job_info job; /* how it ended */
 };
 
-static int print_piece(void *user, const manta_log *log)
-{
-    (void)user;
-    return fwrite(log->text, 1, log->len, stdout) != log->len || fflush(stdout) != 0;
-}
-
 /* Prints until the end, and says that by SIGCHLD. Who can't print any more (nobody reads it) ends the command. */
 static void *follow(void *user)
 {
     struct exec *x = user;
-    x->code = manta_job_follow(x->printer, x->id, print_piece, NULL, &x->error);
+    x->code = manta_job_follow(x->printer, x->id, cli_job_print, NULL, &x->error);
     if (x->code == MANTA_ECANCELLED)
         x->code = manta_job_stop(x->printer, x->id, &x->error);
     if (x->code == MANTA_OK)

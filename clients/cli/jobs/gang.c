@@ -14,12 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int print_piece(void *user, const manta_log *log)
-{
-    (void)user;
-    return fwrite(log->text, 1, log->len, stdout) != log->len || fflush(stdout) != 0;
-}
-
 /* Says how it ended; its exit code, or 1 where it has none of its own. */
 static int ended(const char *name, const manta_job_info *job)
 {
@@ -99,7 +93,7 @@ static int follow(const struct cli_args *args, manta_client *client)
     manta_error    e;
     manta_job_info job;
     const char    *name = args->rest[0];
-    if (manta_gang_follow(client, name, print_piece, NULL, &e) != MANTA_OK ||
+    if (manta_gang_follow(client, name, cli_job_print, NULL, &e) != MANTA_OK ||
         manta_gang_wait(client, name, MANTA_FOREVER, &job, &e) != MANTA_OK)
         return cli_fail("%s", e.message);
     return ended(name, &job);

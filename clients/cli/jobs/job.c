@@ -107,7 +107,7 @@ static const struct cli_column columns[] = {
 
 /* ---- following ---- */
 
-static int print_piece(void *user, const manta_log *log)
+int cli_job_print(void *user, const manta_log *log)
 {
     (void)user;
     return fwrite(log->text, 1, log->len, stdout) != log->len || fflush(stdout) != 0;
@@ -125,7 +125,7 @@ static int follow(manta_client *client, const char *id)
 {
     manta_error    e;
     manta_job_info job;
-    if (manta_job_follow(client, id, print_piece, NULL, &e) != MANTA_OK ||
+    if (manta_job_follow(client, id, cli_job_print, NULL, &e) != MANTA_OK ||
         manta_job_wait(client, id, MANTA_FOREVER, &job, &e) != MANTA_OK)
         return e.code == MANTA_ENOENT
                    ? cli_fail("%s", e.message)

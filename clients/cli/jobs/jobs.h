@@ -7,6 +7,9 @@
 
 #include "clients/cli/words/words.h"
 
+/* Prints a piece of a job's output (a manta_log_fn). Not 0: nobody reads it. */
+int cli_job_print(void *user, const manta_log *log);
+
 int cli_submit(const struct cli_args *args);
 int cli_exec(const struct cli_args *args);
 int cli_job_list(const struct cli_args *args);

@@ -18,15 +18,6 @@ static mt_status text(struct mt_json *json, mt_buf *scratch, char *out, size_t s
     return mt_ok();
 }
 
-/* False: false, or nothing that says so. */
-static mt_status truth(struct mt_json *json, mt_buf *scratch, bool *out)
-{
-    struct mt_literal literal;
-    MT_TRY(mt_json_literal(json, scratch, &literal));
-    *out = literal.kind == MT_LITERAL_BOOL && literal.integer;
-    return mt_ok();
-}
-
 /* What it has with another cluster's tag is none of ours. */
 static mt_status item_keep(struct provider_answer *out, struct scl_listed item, const char *id, const char *cluster)
 {
@@ -55,7 +46,7 @@ static mt_status item_read(struct mt_json *json, mt_buf *scratch, const char *cl
         else if (strcmp(name, "handle") == 0)
             MT_TRY(text(json, scratch, item.handle, sizeof item.handle));
         else if (strcmp(name, "waits") == 0)
-            MT_TRY(truth(json, scratch, &item.is_waiting));
+            MT_TRY(mt_json_bool(json, scratch, &item.is_waiting));
         else if (strcmp(name, "failed") == 0)
             MT_TRY(text(json, scratch, item.failed, sizeof item.failed));
         else
@@ -89,7 +80,7 @@ static mt_status member_read(struct mt_json *json, mt_buf *scratch, const char *
         return list_read(json, scratch, cluster, out);
     if (strcmp(name, "ok") != 0)
         return mt_json_skip(json);
-    return truth(json, scratch, &out->is_ok);
+    return mt_json_bool(json, scratch, &out->is_ok);
 }
 
 static mt_status object_read(struct mt_json *json, mt_buf *scratch, const char *cluster, struct provider_answer *out)
