@@ -155,13 +155,13 @@ static bool launch(const struct cluster *cluster, const struct request *r, struc
         snprintf(said->handle, sizeof said->handle, "%s", f.has);
         return true;
     }
-    if (!program_beside(r->join[0] ? "manta" : "manta-raylet", path) || !make_folders(cluster, r, dir, sizeof dir, said))
+    if (!make_folders(cluster, r, dir, sizeof dir, said))
         return false;
     if (getrandom(&random, sizeof random, 0) != sizeof random)
         return snprintf(said->text, sizeof said->text, "no random numbers"), false;
     snprintf(said->handle, sizeof said->handle, "%016llx", (unsigned long long)random);
     snprintf(log, sizeof log, "%s.log", dir);
-    o.argv[o.count++] = path;
+    o.argv[o.count++] = mt_process_beside(r->join[0] ? "manta" : "manta-raylet", path, sizeof path);
     if (r->join[0]) {
         o.argv[o.count++] = "start";
         o.argv[o.count++] = "--foreground";

@@ -7,10 +7,11 @@
  */
 #include "scheduler/provider/provider.h"
 
+#include "core/sys/process.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 void option_add(struct options *o, const char *name, const char *value)
 {
@@ -72,10 +73,10 @@ void options_of(const struct request *r, const char *handle, struct options *o)
     option_add(o, "--resources", o->others[0] ? o->others : NULL);
 }
 
-bool program_beside(const char *name, char out[FILE_SIZE])
+const char *manta_there(const char *prefix, char out[FILE_SIZE])
 {
-    ssize_t n = readlink("/proc/self/exe", out, FILE_SIZE - 32);
-    out[n > 0 ? n : 0] = '\0';
-    char *slash = strrchr(out, '/');
-    return slash && snprintf(slash + 1, 32, "%s", name) > 0;
+    if (!prefix)
+        return mt_process_beside("manta", out, FILE_SIZE);
+    snprintf(out, FILE_SIZE, "%s/bin/manta", prefix);
+    return out;
 }

@@ -71,8 +71,8 @@ void options_of(const struct request *r, const char *handle, struct options *out
 void script_add(mt_buf *script, const char *text);
 void script_add_word(mt_buf *script, const char *word); /* quoted */
 void script_add_options(mt_buf *script, const struct options *o);
-/* The program `name` beside this one; false: nobody knows where that is. */
-bool program_beside(const char *name, char out[FILE_SIZE]);
+/* Where a node has the program manta: in that prefix (NULL: where this one lies here). Returns it; it may be in `out`. */
+const char *manta_there(const char *prefix, char out[FILE_SIZE]);
 
 /* ---- child.c: programs that are asked ---- */
 

@@ -284,15 +284,11 @@ static void describe(const struct cluster *cluster, const struct request *const 
 static void script_node(const struct cluster *cluster, const struct request *r, const char *folder_of_tickets, mt_buf *out)
 {
     struct options options = {.count = 0};
-    char           prefix[FILE_SIZE] = "", ticket[PATH_SIZE];
-    const char    *named = setting_find(cluster, r, "prefix"), *folder = setting_find(cluster, r, "node_folder");
-    if (named)
-        snprintf(prefix, sizeof prefix, "%s/bin/manta", named);
-    else
-        (void)program_beside("manta", prefix);
+    char           program[FILE_SIZE], ticket[PATH_SIZE];
+    const char    *folder = setting_find(cluster, r, "node_folder");
     ticket_path(folder_of_tickets, r->id, ticket);
     script_add(out, "umask 077\nmanta=");
-    script_add_word(out, prefix);
+    script_add_word(out, manta_there(setting_find(cluster, r, "prefix"), program));
     script_add(out, "\nticket=");
     script_add_word(out, ticket);
     script_add(out, "\ndir=");

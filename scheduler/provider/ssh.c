@@ -164,14 +164,9 @@ static void script_list(const struct cluster *cluster, mt_buf *script)
 static void script_launch(const struct cluster *cluster, const struct request *r, const struct host *h, mt_buf *script)
 {
     struct options options = {.count = 0};
-    char           prefix[FILE_SIZE] = "", handle[64];
-    const char    *named = pairs_find(&cluster->settings, "prefix");
-    if (named)
-        snprintf(prefix, sizeof prefix, "%s/bin/manta", named);
-    else
-        (void)program_beside("manta", prefix);
+    char           program[FILE_SIZE], handle[64];
     script_begin(cluster, r->id, script);
-    add_set(script, "manta", prefix);
+    add_set(script, "manta", manta_there(pairs_find(&cluster->settings, "prefix"), program));
     script_add(script, "[ -x \"$manta\" ] || { echo \"there is no program $manta\" >&2; exit 1; }\n"
                        "mkdir -p \"$folder\" && [ -O \"$folder\" ] || { echo \"$folder is another user's\" >&2; exit 1; }\n"
                        "[ -z \"$(mine \"$tag,\")\" ] || exit 0\n"

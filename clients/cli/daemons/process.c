@@ -51,16 +51,7 @@ bool cli_process_wait(int fd, uint64_t end_ms)
 
 bool cli_program_find(const char *name, char out[CLI_PATH_SIZE])
 {
-    char    self[CLI_PATH_SIZE];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n <= 0)
-        return false;
-    self[n] = '\0';
-    char *slash = strrchr(self, '/');
-    if (!slash)
-        return false;
-    *slash = '\0';
-    return snprintf(out, CLI_PATH_SIZE, "%s/%s", self, name) < CLI_PATH_SIZE && access(out, X_OK) == 0;
+    return mt_process_beside(name, out, CLI_PATH_SIZE) == out && out[0] == '/' && access(out, X_OK) == 0;
 }
 
 /* ---- daemons ---- */

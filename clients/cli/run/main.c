@@ -10,6 +10,7 @@
 #include "clients/gang/run.h"
 #include "clients/gang/rank/shepherd.h"
 #include "core/base/limits/cli.h"
+#include "core/sys/process.h"
 
 #include <manta.h>
 
@@ -241,12 +242,8 @@ static int detach(const struct gng_plan *p, const struct lists *l, char **argv)
     char        path[4096];
     const char *words[2 * MT_CLI_LIST_MAX + 1024];
     size_t      n = 0, most = sizeof words / sizeof *words - 2;
-    ssize_t     size = readlink("/proc/self/exe", path, sizeof path - 16);
     if (!p->name)
         return wrong("--detach: --name is missing");
-    path[size < 0 ? 0 : size] = 0;
-    char *slash = strrchr(path, '/');
-    snprintf(slash ? slash + 1 : path, 16, "manta");
     const char *first[] = {"manta", "gang", "submit", "--name", p->name};
     for (size_t i = 0; i < sizeof first / sizeof *first; i++)
         words[n++] = first[i];
@@ -268,8 +265,9 @@ static int detach(const struct gng_plan *p, const struct lists *l, char **argv)
     words[n] = NULL;
     if (n >= most)
         return wrong("more than %zu words", most);
-    execv(path, (char **)(uintptr_t)words);
-    return wrong("cannot run %s: %s", path, strerror(errno));
+    const char *program = mt_process_beside("manta", path, sizeof path);
+    execv(program, (char **)(uintptr_t)words);
+    return wrong("cannot run %s: %s", program, strerror(errno));
 }
 
 int main(int argc, char **argv)

@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/io/private.h"
 #include "core/sys/child.h"
+#include "core/sys/process.h"
 #include "core/text/json.h"
 
 #include <errno.h>
@@ -100,18 +101,6 @@ static void end(struct head_provider *p, const char *why)
     p->in.size = p->out_at = 0;
     reap(p);
     give_all(p, why);
-}
-
-static bool program_path(const struct head_provider *p, char *out)
-{
-    if (strchr(p->name, '/'))
-        return snprintf(out, PATH_SIZE, "%s", p->name) < PATH_SIZE;
-    ssize_t n = readlink("/proc/self/exe", out, PATH_SIZE - 32);
-    if (n <= 0)
-        return false;
-    out[n] = '\0';
-    char *slash = strrchr(out, '/');
-    return slash && snprintf(slash + 1, 32, "manta-provider") < 32;
 }
 
 static void flush(struct head_provider *p)
@@ -226,7 +215,7 @@ static const char *run(struct head_provider *p)
 {
     char path[PATH_SIZE];
     int  to[2], from[2];
-    if (!p->name[0] || !program_path(p, path))
+    if (!p->name[0])
         return "there is no provider";
     if (pipe2(to, O_CLOEXEC) != 0)
         return "no descriptors are left";
@@ -235,8 +224,9 @@ static const char *run(struct head_provider *p)
         close(to[1]);
         return "no descriptors are left";
     }
-    char                *argv[] = {path, p->name, NULL};
-    struct mt_child_opts o = {.program = path,
+    const char          *program = strchr(p->name, '/') ? p->name : mt_process_beside("manta-provider", path, sizeof path);
+    char                *argv[] = {(char *)(uintptr_t)program, p->name, NULL};
+    struct mt_child_opts o = {.program = program,
                               .argv = argv,
                               .env = environ,
                               .session = MT_CHILD_SESSION,
