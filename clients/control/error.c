@@ -3,11 +3,11 @@
  * error.c - errors for users, time, and pauses between tries.
  */
 #include "clients/control/control.h"
+#include "core/base/clock.h"
 #include "core/base/rng.h"
 
 #include <stdarg.h>
 #include <string.h>
-#include <time.h>
 
 #define X(name, number, text) static_assert((int)MANTA_##name == (int)MT_##name, "one number for one error");
 MT_CODES(X)
@@ -34,9 +34,7 @@ manta_status ctl_fail(manta_error *e, int32_t code, int outcome, const char *for
 
 uint64_t ctl_now_ms(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return (uint64_t)mt_now_ms();
 }
 
 void ctl_pause(unsigned n)
@@ -47,6 +45,5 @@ void ctl_pause(unsigned n)
     ms = ms < MT_CTL_RETRY_MS_MAX ? ms : MT_CTL_RETRY_MS_MAX;
     if (mt_random_bytes(&seed, sizeof seed).code == 0) /* many clients of one head do not come back in step */
         ms = ms / 2 + seed % (ms / 2 + 1);
-    struct timespec pause = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
-    nanosleep(&pause, NULL);
+    mt_sleep_ms((int)ms);
 }

@@ -8,6 +8,7 @@
  */
 #include "core/rpc/runtime.h"
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 
 #include <grpc/support/log.h>
@@ -127,8 +128,7 @@ bool rpc_wait(struct rpc *rpc, bool (*is_done)(void *what), void *what, uint64_t
             return true;
         if (io_now_ms() - start >= limit_ms)
             return false;
-        struct timespec ms = {0, 1000000}; /* only while closing; nothing here is worth a condition variable */
-        nanosleep(&ms, NULL);
+        mt_sleep_ms(1); /* only while closing; nothing here is worth a condition variable */
     }
 }
 

@@ -8,6 +8,7 @@
  */
 #include "scheduler/provider/provider.h"
 
+#include "core/base/clock.h"
 #include "core/sys/child.h"
 
 #include <errno.h>
@@ -19,19 +20,11 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
 
 enum { WATCHED = 4, OUT_MAX = 8 * 1024 * 1024 };
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static void shut(int *fd)
 {
@@ -144,7 +137,7 @@ static bool look(struct child *children, size_t count, struct pollfd *fds, int w
 void children_run(struct child *children, size_t count, int limit_ms)
 {
     struct pollfd *fds = calloc(WATCHED * count + 1, sizeof *fds);
-    int64_t        end_ms = now_ms() + limit_ms, left = limit_ms;
+    int64_t        end_ms = mt_now_ms() + limit_ms, left = limit_ms;
     if (!fds)
         exit(1);
     for (size_t i = 0; i < count; i++) {
@@ -153,7 +146,7 @@ void children_run(struct child *children, size_t count, int limit_ms)
             end(&children[i]);
     }
     while (left > 0 && look(children, count, fds, (int)left))
-        left = end_ms - now_ms();
+        left = end_ms - mt_now_ms();
     for (size_t i = 0; i < count; i++)
         if (children[i].pid) {
             children[i].is_late = true;

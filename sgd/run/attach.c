@@ -12,7 +12,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+
+enum { LOOK_MS = 2 };
 
 struct following {
     const char  *run; /* its name */
@@ -38,12 +39,6 @@ static manta_status answer(manta_ref *ref, manta_view *view, manta_error *e)
     return code;
 }
 
-static void pause_a_moment(void)
-{
-    const struct timespec moment = {0, 2000000};
-    nanosleep(&moment, NULL);
-}
-
 /* An actor that has died may be on its way back; its name goes when it is not, if not at once. */
 static manta_status death_judge(const struct following *f, manta_error *e)
 {
@@ -53,7 +48,7 @@ static manta_status death_judge(const struct following *f, manta_error *e)
     manta_actor *again = manta_actor_find(name, MT_TRAIN_NEWS_LIMIT_MS, &why);
     if (again) {
         manta_actor_free(again);
-        pause_a_moment();
+        mt_sleep_ms(LOOK_MS);
         return MANTA_OK;
     }
     return f->has_news ? e->code
@@ -205,7 +200,7 @@ static manta_status fit_detached(const char *op, const manta_sgd_opts *opts, man
     if (!control_name(f.run, name))
         return sgd_fail(e, MANTA_EINVAL, "run.name of a detached run has 1 to %d bytes", MT_NAME_BYTES_MAX - 5);
     manta_status code = sgd_opts_pack(op, opts, &packed, e);
-    for (int64_t limit = mt_now_ns() + MT_TRAIN_NEWS_LIMIT_MS * 1000000ll; code == MANTA_OK; pause_a_moment()) {
+    for (int64_t limit = mt_now_ns() + MT_TRAIN_NEWS_LIMIT_MS * 1000000ll; code == MANTA_OK; mt_sleep_ms(LOOK_MS)) {
         code = find_or_make(&f, name, &packed, e);
         if (code == MANTA_OK)
             code = follow(&f, out_result, e);

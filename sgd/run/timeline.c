@@ -4,6 +4,7 @@
  */
 #include "sgd/run/timeline.h"
 
+#include "core/base/clock.h"
 #include "core/base/limits/train.h"
 #include "sgd/ground/file.h"
 #include "sgd/run/setup.h"
@@ -14,19 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 /* The run is one set of tracks; a rank's threads lie below one another. */
 enum { SET = 1, TRACK_RECOVERIES = 0, TRACKS_A_RANK = 32, HEAD_BYTES = 256 };
 #define ZERO_MEMBER "\"begunAtUnixNs\": "
-
-static int64_t real_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static double micros(const struct sgd_timeline *t, int64_t ns)
 {
@@ -55,7 +48,7 @@ static bool file_goes_on(struct sgd_timeline *t)
         pread(t->fd, head, sizeof head - 1, 0) != sizeof head - 1 || !(zero = strstr(head, ZERO_MEMBER)) ||
         pread(t->fd, tail, tail_size, info.st_size - (off_t)tail_size) != (ssize_t)tail_size || strcmp(tail, MT_TRACE_END) != 0)
         return false;
-    t->zero_ns = strtoll(zero + strlen(ZERO_MEMBER), NULL, 10) - real_ns() + mt_now_ns();
+    t->zero_ns = strtoll(zero + strlen(ZERO_MEMBER), NULL, 10) - (int64_t)mt_wall_ns() + mt_now_ns();
     t->end = info.st_size - (off_t)tail_size;
     t->text.has_events = true;
     return true;
@@ -65,7 +58,7 @@ static mt_status file_begin(struct sgd_timeline *t, const char *run)
 {
     char other[HEAD_BYTES / 2];
     t->zero_ns = mt_now_ns();
-    snprintf(other, sizeof other, ZERO_MEMBER "%lld, ", (long long)real_ns());
+    snprintf(other, sizeof other, ZERO_MEMBER "%llu, ", (unsigned long long)mt_wall_ns());
     MT_TRY(ftruncate(t->fd, 0) == 0 ? mt_ok() : sgd_file_error(errno, "empty the timeline"));
     MT_TRY(mt_trace_begin(&t->text, other));
     MT_TRY(mt_trace_name_set(&t->text, SET, run));

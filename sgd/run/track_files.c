@@ -2,6 +2,7 @@
  *
  * track_files.c - a run's tracking as files (track.h). Owns: the folder's lock and the file of metrics. Thread: the driver's.
  */
+#include "core/base/clock.h"
 #include "core/sys/append.h"
 #include "core/text/json.h"
 #include "sgd/ground/file.h"
@@ -16,7 +17,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 struct sgd_track_files {
@@ -29,9 +29,7 @@ struct sgd_track_files {
 
 static double unix_s(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    return (double)mt_wall_ns() * 1e-9;
 }
 
 /* ---- opening ---- */

@@ -7,6 +7,7 @@
  *         the actor's may be any. Connections for the next generation are made on one of these beside it; the saver has its
  *         own, and the trainer one for each device after the first.
  */
+#include "core/base/clock.h"
 #include "sgd/watch/board.h"
 #include "sgd/ground/checksum.h"
 #include "sgd/ground/own.h"
@@ -22,7 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* The data that the driver unpacked, in the object store, held as long as the worker lives. */
@@ -450,13 +450,12 @@ static bool saver_wait(struct task *t, mt_status *out_result)
 {
     struct sgd_saver *saver = &t->w->saver;
     sgd_trainer_does(&t->w->trainer, SGD_DOES_SAVE);
-    const struct timespec pause = {0, 1000000};
-    uint64_t              step;
+    uint64_t step;
     for (int64_t limit = mt_now_ns() + MT_TRAIN_SILENT_MS * 1000000ll; sgd_saver_is_busy(saver) && mt_now_ns() < limit;) {
         sgd_pulse_beat(t->pulse);
         if (coll_shm_why((char *)t->w->region.data + SGD_BOARD_SIZE).generation >= t->generation)
             sgd_saver_give_up(saver); /* of a state in shards: some part will not come */
-        nanosleep(&pause, NULL);
+        mt_sleep_ms(1);
     }
     if (!sgd_saver_take(saver, true, &step, out_result))
         return false;

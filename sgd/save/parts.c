@@ -19,10 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { LOOK_NS = 2000000 };
+enum { LOOK_MS = 2 };
 
 void sgd_checkpoint_temp_name(uint64_t generation, const struct sgd_checkpoint_part *part, char out[SGD_TEMP_NAME_SIZE])
 {
@@ -99,12 +98,11 @@ static bool is_there(int dir, uint32_t index, uint32_t parts, const char *end)
 /* Whether somebody has said that a part will not come, or it is too late for it. */
 static mt_status wait_check(const struct sgd_checkpoint_part *part, int64_t limit)
 {
-    const struct timespec pause = {0, LOOK_NS};
     if (part->given_up && atomic_load(part->given_up))
         return mt_error(MT_ECANCELLED, 0, "save checkpoint: the group changed before all parts were written");
     if (mt_now_ns() > limit)
         return mt_error(MT_ETIMEDOUT, 0, "save checkpoint: a worker has not written its part in time");
-    nanosleep(&pause, NULL);
+    mt_sleep_ms(LOOK_MS);
     return mt_ok();
 }
 

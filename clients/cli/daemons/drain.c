@@ -6,11 +6,11 @@
  * Owns: nothing. Thread: main.
  */
 #include "clients/cli/daemons/daemons.h"
+#include "core/base/clock.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { LOOK_MS = 100, SAY_MS = 5000, SAID_SIZE = 4096 };
 
@@ -97,10 +97,9 @@ static bool left_look(manta_client *client, uint32_t *out_left, char *text, size
 
 bool cli_nodes_end(manta_client *client, uint64_t limit_ms, manta_error *e)
 {
-    static char     text[SAID_SIZE];
-    struct timespec pause = {0, LOOK_MS * 1000000};
-    uint64_t        begun = ctl_now_ms(), said = begun, now;
-    uint32_t        left = 0;
+    static char text[SAID_SIZE];
+    uint64_t    begun = ctl_now_ms(), said = begun, now;
+    uint32_t    left = 0;
     if (manta_scale_down(client, e) != MANTA_OK)
         return false;
     while (left_look(client, &left, text, sizeof text, e)) {
@@ -118,7 +117,7 @@ bool cli_nodes_end(manta_client *client, uint64_t limit_ms, manta_error *e)
             fprintf(stderr, "manta: waits for the end of %s\n", text);
             said = now;
         }
-        nanosleep(&pause, NULL);
+        mt_sleep_ms(LOOK_MS);
     }
     return false;
 }

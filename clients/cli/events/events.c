@@ -8,6 +8,7 @@
  * The first record says which version it is; each further one holds one scalar, or a message for a plug-in. Thread: the main one.
  */
 #include "clients/cli/events/events.h"
+#include "core/base/clock.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -74,9 +75,7 @@ static bool record_write(FILE *file, const unsigned char *data, size_t size)
 
 static double wall_now(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return (double)mt_wall_ns() * 1e-9;
 }
 
 /* The second that a new file's name tells. TensorBoard reads a folder's files in the order of their names, so it is past that of

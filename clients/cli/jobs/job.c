@@ -6,12 +6,12 @@
  */
 #include "clients/cli/jobs/jobs.h"
 #include "clients/cli/table/table.h"
+#include "core/base/clock.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { QUEUE_ROWS = 100, INDICES_SIZE = 64 * 1024, NOTICE_S = 60 /* as sbatch has it */ };
@@ -20,9 +20,7 @@ enum { QUEUE_ROWS = 100, INDICES_SIZE = 64 * 1024, NOTICE_S = 60 /* as sbatch ha
 
 static json_t *seconds_of(const manta_job_info *job)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t end = job->ended_ms ? job->ended_ms : (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    uint64_t end = job->ended_ms ? job->ended_ms : mt_wall_ms();
     return job->started_ms && end >= job->started_ms ? json_real((double)(end - job->started_ms) / 1000) : json_null();
 }
 

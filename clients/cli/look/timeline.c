@@ -10,6 +10,7 @@
 #include "clients/cli/look/look.h"
 #include "clients/cli/table/table.h"
 
+#include "core/base/clock.h"
 #include "core/text/trace.h"
 
 #include <errno.h>
@@ -124,8 +125,7 @@ static void print_task(struct trace *t, size_t row, uint64_t now_ns)
 
 static void print_trace(struct trace *t)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t now_ns = mt_wall_ns();
     t->first_ns = UINT64_MAX;
     for (size_t i = 0; i < t->tasks->count; i++) {
         uint64_t started = number(t->tasks, i, "started"), submitted = number(t->tasks, i, "submitted");
@@ -136,7 +136,7 @@ static void print_trace(struct trace *t)
     flush(t, mt_trace_begin(&t->text, ""));
     name_tracks(t);
     for (size_t i = 0; i < t->tasks->count; i++)
-        print_task(t, i, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+        print_task(t, i, now_ns);
     flush(t, mt_buf_append(&t->text.out, MT_TRACE_END, strlen(MT_TRACE_END)));
     mt_buf_fini(&t->text.out);
 }

@@ -128,10 +128,8 @@ static bool trial_write(const manta_sweep_view *v, const char *folder, int64_t n
 
 bool sweep_board_write(const manta_sweep_view *v, const char *folder)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     /* The journal's times count from the sweep's beginning; what is shown is how they stand to each other. */
-    double   begun_s = (double)now.tv_sec - v->seconds;
+    double   begun_s = (double)time(NULL) - v->seconds;
     int64_t *first = calloc((size_t)v->count + 1, sizeof *first), *next = calloc((size_t)v->report_count + 1, sizeof *next);
     bool     ok = first && next && (mkdir(folder, 0755) == 0 || errno == EEXIST);
     for (int64_t i = 0; ok && i < v->count; i++)

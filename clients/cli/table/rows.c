@@ -8,6 +8,7 @@
  */
 #include "clients/cli/table/table.h"
 #include "core/base/buf.h"
+#include "core/base/clock.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -103,12 +104,9 @@ const char *cli_cell(const manta_rows *rows, size_t row, const char *column)
 /* How long a task ran, or runs, in ns. False: it has not begun, or clocks disagree. */
 static bool ran_ns(const char *started_text, const char *ended_text, uint64_t *out)
 {
-    uint64_t        started = number_of(started_text), ended = number_of(ended_text);
-    struct timespec now;
-    if (!ended) {
-        clock_gettime(CLOCK_REALTIME, &now);
-        ended = (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
-    }
+    uint64_t started = number_of(started_text), ended = number_of(ended_text);
+    if (!ended)
+        ended = mt_wall_ns();
     *out = ended - started;
     return started && ended >= started;
 }

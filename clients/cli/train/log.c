@@ -4,22 +4,20 @@
  */
 #include "clients/cli/events/events.h"
 #include "clients/cli/train/log.h"
+#include "core/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { BAR_WIDTH = 24, BAR_LEAST = 6 };
 
 static double now_s(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return (double)mt_now_ns() * 1e-9;
 }
 
 static const char of_events[] = "TensorBoard's log";

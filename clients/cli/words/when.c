@@ -3,6 +3,7 @@
  * when.c - times and durations as people write them.
  */
 #include "clients/cli/words/words.h"
+#include "core/base/clock.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -121,15 +122,13 @@ bool cli_time_limit(const struct cli_args *args, int64_t *out_s)
 
 bool cli_time_until(const struct cli_args *args, enum cli_option option, uint64_t *out_ms)
 {
-    const char     *text = args->values[option];
-    struct timespec now;
-    int64_t         seconds;
-    time_t          at;
+    const char *text = args->values[option];
+    int64_t     seconds;
+    time_t      at;
     if (!text)
         return true;
     if (duration_read(text, &seconds)) {
-        clock_gettime(CLOCK_REALTIME, &now);
-        *out_ms = ((uint64_t)now.tv_sec + (uint64_t)seconds) * 1000 + (uint64_t)now.tv_nsec / 1000000;
+        *out_ms = mt_wall_ms() + (uint64_t)seconds * 1000;
         return true;
     }
     if (time_read(text, &at)) {

@@ -14,10 +14,10 @@
 #include "clients/lib/shell/state/state.h"
 #include "clients/lib/shell/wait/wait.h"
 
+#include "core/base/clock.h"
 #include "core/base/reserved.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 enum {
     SLACK_MS = 1000, /* for an answer to come back */
@@ -406,14 +406,13 @@ int manta_pg_nodes(const manta_pg *handle, uint32_t *out, int max, manta_error *
 /* Not 0: the running task is asked to stop. A head that has too many who wait is left alone for a while. */
 static manta_status again(manta_status code, manta_error *e)
 {
-    struct timespec pause = {.tv_nsec = 50 * 1000 * 1000};
-    manta_status    entered = lib_enter(e);
+    manta_status entered = lib_enter(e);
     if (entered)
         return entered;
     manta_status over = lib_run_is_over() ? lib_error_run_over(e) : MANTA_OK;
     lib_unlock();
     if (over == MANTA_OK && code == MANTA_EAGAIN)
-        nanosleep(&pause, NULL);
+        mt_sleep_ms(50);
     return over;
 }
 

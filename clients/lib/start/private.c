@@ -12,6 +12,7 @@
 #include "clients/lib/shell/state/state.h"
 #include "clients/lib/start/start.h"
 
+#include "core/base/clock.h"
 #include "core/sys/child.h"
 #include "core/sys/folder.h"
 #include "core/base/limits/net.h"
@@ -26,7 +27,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -238,15 +238,14 @@ void lib_private_up(void)
 
 static void wait_for(pid_t pid, uint64_t deadline_ns)
 {
-    struct timespec pause = {0, 1000000};
-    int             status;
+    int status;
     while (pid > 0 && waitpid(pid, &status, WNOHANG) == 0) {
         if (lib_now_ns() >= deadline_ns) {
             kill(pid, SIGKILL); /* our own child, not yet reaped: the number is still its own */
             waitpid(pid, &status, 0);
             return;
         }
-        nanosleep(&pause, NULL);
+        mt_sleep_ms(1);
     }
 }
 

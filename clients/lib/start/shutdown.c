@@ -14,6 +14,7 @@
 #include "clients/lib/shell/state/state.h"
 #include "clients/lib/shell/wait/wait.h"
 #include "clients/lib/start/start.h"
+#include "core/base/clock.h"
 
 #include <stdlib.h>
 
@@ -84,8 +85,7 @@ static void last_lines(void)
  * a function of the user's. */
 static void others_leave(void)
 {
-    const struct timespec ms = {.tv_nsec = 1000000};
-    uint64_t              limit = lib_now_ns() + (uint64_t)MT_LIB_SHUTDOWN_MS * 1000000u;
+    uint64_t limit = lib_now_ns() + (uint64_t)MT_LIB_SHUTDOWN_MS * 1000000u;
     if (lib.inlined)
         return;
     if (!lib.broken)
@@ -95,7 +95,7 @@ static void others_leave(void)
         shm_futex_wake(&lib.park->bell, INT32_MAX);
         lib_wake_all(&lib.followers);
         lib_unlock();
-        nanosleep(&ms, NULL);
+        mt_sleep_ms(1);
         lib_lock();
     }
 }

@@ -9,22 +9,15 @@
 #include "raylet/shell/conn/conn.h"
 #include "raylet/shell/conn/memory.h"
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "objectstore/system/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { ROW_COST = 16 }; /* events that can be looked at in the time that the row of one takes */
-
-static uint64_t wall_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* Bytes that the ring has in memory: what was never written takes none. */
 static uint64_t ring_bytes(const struct sh_ring *ring)
@@ -112,7 +105,7 @@ void sh_ring_over(struct sh_conn *c)
         return;
     c->ring = NULL;
     ring->is_over = true;
-    ring->over_ns = wall_ns();
+    ring->over_ns = mt_wall_ns();
     if (ring->fd >= 0)
         close(ring->fd);
     ring->fd = -1;

@@ -14,6 +14,7 @@
 #include "raylet/shell/links/beat.h"
 #include "raylet/shell/links/links.h"
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/rpc/codec.h"
 #include "core/rpc/rpc.h"
@@ -404,7 +405,7 @@ mt_status sh_head_find(struct sh *sh)
     while (!address_file_read(h, o->head_file)) { /* nothing runs yet that this could hold up */
         if (io_now_ms() >= h->give_up_ms)
             return mt_error(MT_ETIMEDOUT, 0, "the file with the head's address has not appeared");
-        usleep(MT_RLT_HEAD_FILE_POLL_MS * 1000);
+        mt_sleep_ms(MT_RLT_HEAD_FILE_POLL_MS);
     }
     return mt_ok();
 }

@@ -8,6 +8,7 @@
  */
 #include "raylet/shell/procs/procs.h"
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "raylet/files/notice.h"
 
@@ -16,20 +17,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
     LOOK_MS = 100,
     LEAVE_MS = 1000, /* of what is left: for the end of what still runs then, and the last words to the head */
 };
-
-static uint64_t wall_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 /* What is here may run for `limit_ms`. */
 static void tell(struct sh *sh, uint64_t limit_ms, const char *why)
@@ -59,7 +52,7 @@ static bool notice_read(struct sh *sh, char text[RLT_NOTICE_SIZE], uint64_t *out
     bool is_read = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
     if (!is_read) { /* it is there, and that counts */
         snprintf(text, RLT_NOTICE_SIZE, "(%s)", strerrordesc_np(fd < 0 ? errno : EINVAL));
-        *out_written_ms = wall_ms();
+        *out_written_ms = mt_wall_ms();
     } else {
         ssize_t size = read(fd, text, RLT_NOTICE_SIZE - 1);
         text[size > 0 ? size : 0] = '\0';
@@ -76,7 +69,7 @@ static bool notice_read(struct sh *sh, char text[RLT_NOTICE_SIZE], uint64_t *out
 static void look_file(struct sh *sh)
 {
     char     text[RLT_NOTICE_SIZE], why[128];
-    uint64_t written_ms, now = wall_ms();
+    uint64_t written_ms, now = mt_wall_ms();
     if (!notice_read(sh, text, &written_ms))
         return;
     sh->is_noticed = true;
@@ -90,7 +83,7 @@ static void look_file(struct sh *sh)
 
 static void look_until(struct sh *sh)
 {
-    uint64_t now = wall_ms(), when = sh->options.until_ms;
+    uint64_t now = mt_wall_ms(), when = sh->options.until_ms;
     if (now + sh->options.drain_ms + LEAVE_MS < when)
         return;
     sh->is_lifetime_over = true;

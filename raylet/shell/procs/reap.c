@@ -11,11 +11,11 @@
 #include "raylet/shell/said/said.h"
 #include "raylet/store/store.h"
 
+#include "core/base/clock.h"
 #include "core/sys/child.h"
 
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { END_MS = 500 }; /* at the end: for killed children to be gone */
 
@@ -101,6 +101,6 @@ void sh_processes_end(struct sh *sh)
         if (pid < 0)
             return;             /* no children are left */
         mt_children_kill(NULL); /* of what the workers left running too: this process is the subreaper */
-        usleep(1000);
+        mt_sleep_ms(1);
     }
 }

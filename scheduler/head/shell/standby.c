@@ -7,6 +7,7 @@
  *
  * Owns:    struct standby. Thread: the loop's; *_work on the store's.
  */
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/io/dial.h"
 #include "core/proto/manta.pb-c.h"
@@ -302,7 +303,7 @@ static mt_status first_look(struct standby *b)
                          b->sh->options.store);
             return st.code ? st : mt_error(MT_ENOENT, 0, "stand by");
         }
-        usleep(OPENING_STEP_MS * 1000);
+        mt_sleep_ms(OPENING_STEP_MS);
     }
 }
 

@@ -7,18 +7,11 @@
  *
  * Thread:  the main loop's.
  */
+#include "core/base/clock.h"
 #include "scheduler/head/shell/heads.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
-
-static uint64_t wall_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 void head_shell_end(struct shell *sh, mt_status st)
 {
@@ -39,7 +32,7 @@ void head_shell_step(struct shell *sh, struct head_event *event)
     if (sh->options.store && sh->stepped_ms && event->now_ms - sh->stepped_ms > MT_HEAD_PAUSE_MS)
         sh->doubt_ms = event->now_ms; /* another may lead by now */
     sh->stepped_ms = event->now_ms;
-    event->wall_ms = wall_ms();
+    event->wall_ms = mt_wall_ms();
     mt_status st = head_step(sh->head, event, &sh->actions);
     if (st.code != 0)
         head_shell_end(sh, st);
@@ -65,7 +58,7 @@ void head_shell_path(const struct shell *sh, const char *folder, const char *nam
     bool is_apart = sh->options.logs && strcmp(folder, "logs") == 0;
     int  size = is_apart ? snprintf(out, SHELL_PATH_SIZE, "%s/%s", sh->options.logs, name)
                          : snprintf(out, SHELL_PATH_SIZE, "%s/%s%s%s", sh->state, folder, folder[0] ? "/" : "", name);
-    MT_ASSERT(size > 0 && size < SHELL_PATH_SIZE); /* run_paths has left room for names */
+    MT_ASSERT(size > 0 && size < SHELL_PATH_SIZE); /* path_fits has left room for names */
 }
 
 mt_status head_shell_complain(mt_status st, const char *what, const char *which)

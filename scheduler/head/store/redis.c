@@ -160,7 +160,7 @@ static mt_status lead_refused(struct redis_store *s, const struct head_said *sai
 static mt_status ask_patiently(struct redis_store *s, const struct head_ask *ask, struct head_said *said)
 {
     int64_t end = mt_now_ms() + OPENING_MS;
-    for (;; usleep(OPENING_STEP_MS * 1000)) {
+    for (;; mt_sleep_ms(OPENING_STEP_MS)) {
         mt_status st = told(s, head_link_ask(&s->link, ask, said, NULL));
         if ((st.code != MT_EAGAIN && st.code != MT_ETIMEDOUT) || mt_now_ms() >= end)
             return st;

@@ -17,6 +17,7 @@
 #include "clients/lib/shell/segments/segments.h"
 #include "clients/lib/shell/state/state.h"
 #include "clients/lib/shell/wait/wait.h"
+#include "core/base/clock.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -195,11 +196,10 @@ bool lib_inline_wait(lib_ready ready, void *arg, int64_t deadline_ns)
 {
     lib_inline_run();
     while (!ready(arg) && lib.inlined->depth && (int64_t)lib_now_ns() < deadline_ns) {
-        struct timespec ms = {0, 1000000};
         if (lib.running && lib.inlined->depth == 1)
             break; /* it is we that run: nobody else will make it */
         lib_unlock();
-        nanosleep(&ms, NULL); /* another thread of the program runs something */
+        mt_sleep_ms(1); /* another thread of the program runs something */
         lib_lock();
     }
     return ready(arg);
