@@ -5,13 +5,13 @@
  * Thread: the caller sends and sleeps; gRPC's thread wakes it (drained, answered, closed).
  */
 #include "clients/control/control.h"
+#include "core/base/cond.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 struct put {
@@ -67,10 +67,8 @@ static void put_closed(struct rpc_stream_handler *handler, struct rpc_stream *st
 /* Waits for more progress than `seen`, or the end; false: nothing for MT_CTL_UPLOAD_MS. */
 static bool put_wait(struct put *p, uint64_t seen)
 {
-    struct timespec end;
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_sec += MT_CTL_UPLOAD_MS / 1000;
-    int rc = 0;
+    struct timespec end = mt_cond_until(MT_CTL_UPLOAD_MS);
+    int             rc = 0;
     pthread_mutex_lock(&p->lock);
     while (p->progress == seen && !p->is_closed && rc == 0)
         rc = pthread_cond_timedwait(&p->changed, &p->lock, &end);
@@ -165,13 +163,9 @@ static mt_status put_once(struct ctl_client *c, const struct ctl_file *file, str
 
 static mt_status put_try(struct ctl_client *c, const struct ctl_file *file, char text[MT_ERROR_BYTES_MAX])
 {
-    struct put         p = {0};
-    pthread_condattr_t attr;
+    struct put p = {0};
     pthread_mutex_init(&p.lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&p.changed, &attr);
-    pthread_condattr_destroy(&attr);
+    mt_cond_init(&p.changed);
     mt_status st = put_once(c, file, &p);
     if (st.code == 0 && p.is_answered)
         st = p.code == MT_OK ? mt_ok() : mt_error(p.code, 0, "upload");

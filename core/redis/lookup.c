@@ -8,7 +8,7 @@
  * Owns:    struct lookup: both until one of them is through with it; who comes second frees it.
  */
 #include "core/redis/lookup.h"
-#include "core/base/clock.h"
+#include "core/base/cond.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { STACK_BYTES = 256 * 1024 };
 
@@ -67,16 +66,12 @@ static void *run(void *arg)
 
 static struct lookup *lookup_new(const char *host, const char *port)
 {
-    pthread_condattr_t attr;
-    struct lookup     *l = calloc(1, sizeof *l);
+    struct lookup *l = calloc(1, sizeof *l);
     if (!l)
         return NULL;
     snprintf(l->host, sizeof l->host, "%s", host);
     snprintf(l->port, sizeof l->port, "%s", port);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&l->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    mt_cond_init(&l->changed);
     pthread_mutex_init(&l->lock, NULL);
     return l;
 }
@@ -102,8 +97,7 @@ static bool begin(struct lookup *l)
 /* Whether it was done in time; else it is the thread's. */
 static bool wait_for(struct lookup *l, int limit_ms)
 {
-    int64_t         end = mt_now_ms() + limit_ms;
-    struct timespec until = {end / 1000, (long)(end % 1000) * 1000000};
+    struct timespec until = mt_cond_until(limit_ms);
     int             rc = 0;
     pthread_mutex_lock(&l->lock);
     while (!l->is_done && rc == 0)

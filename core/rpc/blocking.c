@@ -7,6 +7,8 @@
  */
 #include "core/rpc/runtime.h"
 
+#include "core/base/cond.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,8 +43,6 @@ static void asked_free(struct rpc_asked *asked);
 static void call_done(struct rpc_unary *unary, const struct rpc_result *result, mt_view reply);
 static void reader_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message);
 static void reader_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result);
-static void cond_init(pthread_cond_t *cond);
-static struct timespec deadline_in(uint32_t timeout_ms);
 
 mt_status rpc_ask(struct rpc_channel *channel, const char *method, mt_view request, uint32_t timeout_ms, unsigned flags,
                   struct rpc_asked **out_asked)
@@ -52,7 +52,7 @@ mt_status rpc_ask(struct rpc_channel *channel, const char *method, mt_view reque
         return mt_error(MT_ENOMEM, 0, "call");
     asked->unary.done = call_done;
     pthread_mutex_init(&asked->lock, NULL);
-    cond_init(&asked->changed);
+    mt_cond_init(&asked->changed);
     mt_status st = rpc_unary_start(channel, &asked->unary, method, request, timeout_ms, flags | RPC_DIRECT);
     if (st.code)
         asked_free(asked);
@@ -123,7 +123,7 @@ mt_status rpc_reader_open(struct rpc_channel *channel, const struct rpc_stream_c
     reader->handler.closed = reader_closed;
     reader->end = &reader->first;
     pthread_mutex_init(&reader->lock, NULL);
-    cond_init(&reader->changed);
+    mt_cond_init(&reader->changed);
     mt_status st = rpc_stream_open(channel, &direct, &reader->handler, &reader->stream);
     if (st.code) {
         pthread_cond_destroy(&reader->changed);
@@ -143,7 +143,7 @@ mt_status rpc_reader_open(struct rpc_channel *channel, const struct rpc_stream_c
 
 mt_status rpc_reader_next(struct rpc_reader *reader, uint32_t timeout_ms, mt_buf *out_message, char *detail)
 {
-    struct timespec until = deadline_in(timeout_ms);
+    struct timespec until = mt_cond_until(timeout_ms);
     mt_status       st = mt_ok();
     bool            is_room = false;
     int             err = 0;
@@ -228,19 +228,4 @@ static void reader_closed(struct rpc_stream_handler *handler, struct rpc_stream 
     reader->is_closed = true;
     pthread_cond_signal(&reader->changed);
     pthread_mutex_unlock(&reader->lock);
-}
-
-static void cond_init(pthread_cond_t *cond)
-{
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(cond, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
-static struct timespec deadline_in(uint32_t timeout_ms)
-{
-    uint64_t ns = io_now_ns() + (uint64_t)timeout_ms * 1000000u;
-    return (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
 }

@@ -7,14 +7,13 @@
  */
 #include "sgd/run/detach.h"
 
-#include "core/base/clock.h"
+#include "core/base/cond.h"
 #include "core/base/rng.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct kept_event {
     char  *bytes;
@@ -97,8 +96,7 @@ static void control_free(void *self)
 
 static manta_status control_new(manta_ctx *ctx, void **self, int argc, const manta_arg *argv)
 {
-    struct control    *c = calloc(1, sizeof *c);
-    pthread_condattr_t monotonic;
+    struct control *c = calloc(1, sizeof *c);
     (void)argc;
     if (!c || !(c->packed = malloc(argv[0].y.size + 1)))
         goto err;
@@ -114,10 +112,7 @@ static manta_status control_new(manta_ctx *ctx, void **self, int argc, const man
     c->opts.on_event = on_event;
     c->opts.user = c;
     pthread_mutex_init(&c->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&c->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    mt_cond_init(&c->changed);
     if (pthread_create(&c->thread, NULL, run, c) == 0) {
         *self = c;
         return MANTA_OK;
@@ -143,8 +138,7 @@ static manta_status control_differs(manta_ctx *ctx, void *self, int argc, const 
 /* Waits for an event from `cursor` on, or the end. The lock is held. */
 static void news_wait(struct control *c, uint64_t cursor, uint64_t wait_ms)
 {
-    int64_t         limit = mt_now_ns() + (int64_t)(wait_ms < MT_TRAIN_NEWS_MS ? wait_ms : MT_TRAIN_NEWS_MS) * 1000000;
-    struct timespec until = {limit / 1000000000, limit % 1000000000};
+    struct timespec until = mt_cond_until((int64_t)(wait_ms < MT_TRAIN_NEWS_MS ? wait_ms : MT_TRAIN_NEWS_MS));
     while (c->count <= cursor && !c->is_done)
         if (pthread_cond_timedwait(&c->changed, &c->lock, &until) == ETIMEDOUT)
             break;

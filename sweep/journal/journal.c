@@ -8,6 +8,7 @@
  */
 #include "sweep/journal/journal.h"
 
+#include "core/base/cond.h"
 #include "core/sys/file.h"
 #include "core/db/db.h"
 #include "sweep/trial/state.h"
@@ -18,7 +19,6 @@
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { CHECKPOINT_PAGES = 4000 };
@@ -146,7 +146,7 @@ mt_status swp_journal_open(const char *folder, bool create, bool is_reader, stru
         return mt_error(MT_ENOMEM, 0, "open the journal");
     j->lock_fd = -1;
     pthread_mutex_init(&j->mutex, NULL);
-    pthread_cond_init(&j->cond, NULL);
+    mt_cond_init(&j->cond);
     pthread_cond_init(&j->idle, NULL);
     snprintf(j->folder, sizeof j->folder, "%s", folder);
     mt_status st = open_all(j, create, is_reader);
@@ -358,19 +358,10 @@ static size_t jobs_free(job_vec *jobs)
     return size;
 }
 
-static void deadline_in(struct timespec *out, int ms)
-{
-    clock_gettime(CLOCK_REALTIME, out);
-    out->tv_nsec += ms * 1000000l;
-    out->tv_sec += out->tv_nsec / 1000000000;
-    out->tv_nsec %= 1000000000;
-}
-
 /* Takes what is queued; waits for it a while. False: it is time to end. */
 static bool jobs_take(struct swp_journal *j, job_vec *jobs)
 {
-    struct timespec until;
-    deadline_in(&until, MT_SWEEP_WORDS_MS);
+    struct timespec until = mt_cond_until(MT_SWEEP_WORDS_MS);
     pthread_mutex_lock(&j->mutex);
     while (j->queue.count == 0 && !j->is_ending && pthread_cond_timedwait(&j->cond, &j->mutex, &until) == 0)
         ;
@@ -386,8 +377,7 @@ static bool jobs_take(struct swp_journal *j, job_vec *jobs)
 /* The disk is full: waits a while. False: nobody waits for it any more. */
 static bool room_wait(struct swp_journal *j)
 {
-    struct timespec until;
-    deadline_in(&until, MT_SWEEP_ROOM_MS);
+    struct timespec until = mt_cond_until(MT_SWEEP_ROOM_MS);
     pthread_mutex_lock(&j->mutex);
     j->news.is_full = true;
     pthread_cond_signal(&j->idle); /* who flushes does not wait for room */

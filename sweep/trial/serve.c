@@ -141,11 +141,7 @@ static manta_status slot_new(manta_ctx *c, void **self, int argc, const manta_ar
         return manta_fail(c, 0, "no memory for a slot");
     }
     slot->trial = -1;
-    pthread_mutex_init(&slot->mutex, NULL);
-    pthread_cond_init(&slot->work, NULL);
-    pthread_cond_init(&slot->news_come, NULL);
-    pthread_cond_init(&slot->room, NULL);
-    pthread_cond_init(&slot->answered, NULL);
+    swp_slot_init(slot);
     (void)argc;
     slot->data = slot->setup.has_data ? manta_dup(argv[3].r) : NULL;
     if (!slot->setup.argv && slot->ends.tail) /* a command's own output is kept in command.c */

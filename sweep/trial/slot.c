@@ -6,18 +6,17 @@
  */
 #include "sweep/trial/trial.h"
 
-#include <time.h>
+#include "core/base/cond.h"
 
 /* ---- what is said ---- */
 
-static struct timespec after_ms(int64_t ms)
+void swp_slot_init(struct swp_slot_side *slot)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    t.tv_nsec += (long)(ms % 1000) * 1000000;
-    t.tv_sec += ms / 1000 + t.tv_nsec / 1000000000;
-    t.tv_nsec %= 1000000000;
-    return t;
+    pthread_mutex_init(&slot->mutex, NULL);
+    pthread_cond_init(&slot->work, NULL);
+    mt_cond_init(&slot->news_come);
+    mt_cond_init(&slot->room);
+    pthread_cond_init(&slot->answered, NULL);
 }
 
 /* A state that was not fetched is replaced: only the newest counts, and it stays in front of the report that follows it. */
@@ -64,7 +63,7 @@ void swp_slot_say(struct swp_slot_side *slot, const struct swp_wire *m, bool is_
         swp_ends_note(&slot->ends, m);
     bool was_empty = slot->news.count == 0;
     while (!say_locked(slot, m)) { /* no memory: what is there will be fetched and freed */
-        struct timespec until = after_ms(MT_SWEEP_GATHER_MS);
+        struct timespec until = mt_cond_until(MT_SWEEP_GATHER_MS);
         pthread_cond_timedwait(&slot->room, &slot->mutex, &until);
     }
     if (was_empty || (is_urgent && !slot->is_urgent))
@@ -83,12 +82,12 @@ bool swp_slot_is_stopped(struct swp_slot_side *slot)
 
 mt_status swp_slot_fetch(struct swp_slot_side *slot, mt_buf *out)
 {
-    struct timespec until = after_ms(MT_SWEEP_POLL_MS);
+    struct timespec until = mt_cond_until(MT_SWEEP_POLL_MS);
     mt_status       st = mt_ok();
     pthread_mutex_lock(&slot->mutex);
     while (slot->news.count == 0 && pthread_cond_timedwait(&slot->news_come, &slot->mutex, &until) == 0)
         ;
-    until = after_ms(MT_SWEEP_GATHER_MS);
+    until = mt_cond_until(MT_SWEEP_GATHER_MS);
     while (slot->news.count > 0 && !slot->is_urgent && pthread_cond_timedwait(&slot->news_come, &slot->mutex, &until) == 0)
         ;
     for (size_t i = 0; i < slot->news.count && st.code == 0; i++)

@@ -82,6 +82,8 @@ struct manta_trial {
 /* Zeroed; its function may name it until it is freed. NULL: no memory. */
 manta_trial *swp_trial_new(void);
 void         swp_trial_free(manta_trial *t);
+/* Its lock and conditions; all else is zero. */
+void swp_slot_init(struct swp_slot_side *slot);
 /* What the trial says; waits where much of it was not fetched. Takes no ownership. */
 void swp_slot_say(struct swp_slot_side *slot, const struct swp_wire *m, bool is_urgent);
 /* Appends all that was said; waits while there is nothing, MT_SWEEP_POLL_MS at most. ENOMEM. */

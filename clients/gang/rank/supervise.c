@@ -11,6 +11,7 @@
 #include "clients/gang/rank/rank.h"
 #include "clients/gang/horovod/listen.h"
 #include "clients/gang/pmi/server.h"
+#include "core/base/cond.h"
 
 #include <manta.h>
 
@@ -21,7 +22,6 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { OWN_FDS = 6 }; /* the thread's wake, a rank's four, and the rendezvous of Horovod */
@@ -179,12 +179,8 @@ static manta_status supervisor_new(manta_ctx *c, void **self, int argc, const ma
     (void)argc, (void)argv;
     if (!s)
         return manta_fail(c, MANTA_ENOMEM, "no memory for a rank");
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&s->mutex, NULL);
-    pthread_cond_init(&s->news_come, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    mt_cond_init(&s->news_come);
     s->port = (struct gng_port){0, -1};
     gng_rank_init(&s->rank);
     gng_listen_init(&s->listen);
@@ -254,10 +250,8 @@ static manta_status supervisor_tell(manta_ctx *c, void *self, int argc, const ma
 static manta_status supervisor_poll(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
     struct supervisor *s = self;
-    struct timespec    until;
+    struct timespec    until = mt_cond_until(MT_GANG_POLL_MS);
     (void)argc, (void)argv;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += MT_GANG_POLL_MS / 1000;
     pthread_mutex_lock(&s->mutex);
     while (s->news.size == 0 && pthread_cond_timedwait(&s->news_come, &s->mutex, &until) == 0)
         ;

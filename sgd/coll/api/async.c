@@ -9,13 +9,13 @@
  */
 #include "sgd/coll/api/async.h"
 
+#include "core/base/cond.h"
 #include "core/base/machine.h"
 #include "sgd/coll/api/handle.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum request_state { REQUEST_QUEUED, REQUEST_RUNS, REQUEST_DONE };
 
@@ -162,17 +162,13 @@ static void *serve(void *arg)
 
 struct coll_jobs *coll_jobs_new(struct coll_link *link)
 {
-    pthread_condattr_t monotonic;
-    struct coll_jobs  *jobs = calloc(1, sizeof *jobs);
+    struct coll_jobs *jobs = calloc(1, sizeof *jobs);
     if (!jobs)
         return NULL;
     jobs->link = link;
     pthread_mutex_init(&jobs->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&jobs->work, NULL);
-    pthread_cond_init(&jobs->done, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    mt_cond_init(&jobs->done);
     if (pthread_create(&jobs->thread, NULL, serve, jobs) == 0)
         return jobs;
     free(jobs);
@@ -263,12 +259,7 @@ bool manta_coll_test(manta_coll_request *handle)
 /* Whether it is done before the limit; the lock is held. */
 static bool await(struct request *r, int64_t timeout_ms)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += timeout_ms / 1000;
-    until.tv_nsec += timeout_ms % 1000 * 1000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    struct timespec until = mt_cond_until(timeout_ms < 0 ? 0 : timeout_ms);
     while (r->state != REQUEST_DONE)
         if (timeout_ms < 0)
             pthread_cond_wait(&r->jobs->done, &r->jobs->lock);
