@@ -4,9 +4,13 @@
  */
 #include "core/sys/crash.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 static mt_crash_fn *say_how;
 
@@ -24,21 +28,37 @@ static void step_out_of_null(ucontext_t *at)
 #endif
 }
 
+/* Another thread crashes already. It ends the process when it has said where; this one's signal would end it before that. Should
+ * it hang, this one ends it. */
+static bool waits_for_another(void)
+{
+    static atomic_int first;
+    struct timespec   left = {MT_CRASH_S, 0};
+    int               none = 0, self = gettid();
+    if (atomic_compare_exchange_strong(&first, &none, self) || none == self)
+        return false;
+    while (nanosleep(&left, &left) < 0 && errno == EINTR)
+        ;
+    return true;
+}
+
 /* It comes here again where the stack, or what stands there, leads nowhere: then without frames. */
 static void crashed(int number, siginfo_t *info, void *at)
 {
     static volatile sig_atomic_t first;
     struct mt_frames             frames = {.count = 0};
     (void)info;
-    if (first) {
-        number = first;
-    } else {
-        first = number;
-        if (number != SIGABRT)
-            step_out_of_null(at);
-        mt_frames_take(&frames, at);
+    if (!waits_for_another()) {
+        if (first) {
+            number = first;
+        } else {
+            first = number;
+            if (number != SIGABRT)
+                step_out_of_null(at);
+            mt_frames_take(&frames, at);
+        }
+        say_how(number, &frames);
     }
-    say_how(number, &frames);
     signal(number, SIG_DFL);
     raise(number);
 }
