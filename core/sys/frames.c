@@ -35,9 +35,13 @@ struct room {
     char              buffer[MT_SYMBOLS_BUFFER_MIN];
 };
 
+/* Looked up, and not linked: a program that is built here may run on a node whose C library is older than 2.35. */
+static int (*find_object)(void *, struct dl_find_object *);
+
 void mt_frames_load(void)
 {
-    void *warm[1];
+    void *warm[1], *found = dlsym(RTLD_DEFAULT, "_dl_find_object");
+    memcpy(&find_object, &found, sizeof find_object);
     backtrace(warm, 1);
 }
 
@@ -139,7 +143,7 @@ void mt_frames_write(const struct mt_frames *f, int fd)
     for (int i = 0; i < f->count; i++) {
         struct dl_find_object found;
         void                 *in = (char *)f->at[i] - (f->is_exact && i == 0 ? 0 : 1); /* a call may be a function's last word */
-        if (_dl_find_object(in, &found) == 0) {
+        if (find_object && find_object(in, &found) == 0) {
             r->frames[i].of = found.dlfo_link_map;
             r->frames[i].head = found.dlfo_map_start;
             r->frames[i].symbol.address = (uintptr_t)in - found.dlfo_link_map->l_addr;
