@@ -11,7 +11,7 @@
 
 enum {
     MT_FRAMES_MAX = 64,
-    MT_FRAMES_MS = 200, /* for names: a program's symbols may be many, or lie on a slow disk */
+    MT_FRAMES_MS = 2000, /* for names: symbols may be many, or lie on a slow disk; and the machine may be crowded */
 };
 
 struct mt_frames {

@@ -63,13 +63,15 @@ static bool scan(int fd, const elf_section *table, struct mt_symbol *const *want
     }
     while (left) {
         uint64_t n = left < most ? left : most;
-        if (mt_now_ns() > until_ns || !get(fd, at, symbols, n * sizeof *symbols))
+        if (!get(fd, at, symbols, n * sizeof *symbols))
             return false;
         for (const elf_symbol *s = symbols; s < symbols + n; s++)
             if (s->st_value <= high && !(low >= s->st_value && low - s->st_value >= s->st_size)) /* else it spans none of them */
                 compare(s, wanted, count);
         at += n * sizeof *symbols;
         left -= n;
+        if (left && mt_now_ns() > until_ns)
+            return false;
     }
     return true;
 }

@@ -25,7 +25,8 @@ struct mt_symbol {
 };
 
 /* Looks all of them up in one pass over the table; `buffer` is aligned as for any object. False: the table could not be read to
- * its end, or not before `until_ns` (mt_now_ns); names may be there all the same. */
+ * its end, or not before `until_ns` (mt_now_ns; what one read brings is looked at however late it is); names may be there all the
+ * same. */
 bool mt_symbols_find(int fd, struct mt_symbol *const *wanted, int count, void *buffer, size_t size, int64_t until_ns);
 
 #endif
