@@ -48,7 +48,7 @@ AREAS = (
     (r"sgd/train/step", r"^integration\.sgd\.(wide_overlap|learns|adamw|momentum)"),
     (r"sgd/", r"^integration\.sgd\.(any_number|a_worker|learns|resumes|adamw|momentum|every_record|train_(files|models)|driver_killed)"),
     (r"scheduler/.*(group|bundle)|api/pg|leases/bundle", r"^integration\.cluster\.pg_"),
-    (r"scheduler/head/(shell|store|core/(jobs|calls))", r"^integration\.(head\.daemon|cli\.)"),
+    (r"scheduler/head/(shell|store|core/(jobs|calls))", r"^integration\.(head\.(daemon|slow)$|cli\.)"),
     (r"scheduler/(scaler|provider)", r"^integration\.scale\."),
     (r"scheduler/", r"^integration\.(head\.daemon|cluster\.(labels|detached|near))"),
     (r"raylet/(core/(links|fetch|jobs/(program|source))|files|shell/(links/peer|cache))|lease/strict", r"^integration\.cluster\.(labels|strict|lost)"),

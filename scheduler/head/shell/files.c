@@ -85,6 +85,13 @@ static void log_done(struct io_job *job)
     free(l);
 }
 
+void head_shell_logs_noted(struct shell *sh, size_t first)
+{
+    for (size_t i = first; i < sh->actions.count; i++)
+        if (sh->actions.items[i].kind == HEAD_ACT_LOG_APPEND)
+            sh->log_bytes += sh->actions.items[i].log_append.bytes->size;
+}
+
 void head_shell_log_append(struct shell *sh, struct head_action *action)
 {
     struct log_job *l = calloc(1, sizeof *l);
@@ -96,7 +103,6 @@ void head_shell_log_append(struct shell *sh, struct head_action *action)
     *l = (struct log_job){{.work = log_work, .done = log_done}, sh, "", action->log_append.offset, action->log_append.bytes, 0};
     memcpy(l->id, action->log_append.job, sizeof l->id);
     action->log_append.bytes = NULL;
-    sh->log_bytes += l->bytes->size;
     mt_status st = io_worker_submit(sh->files, &l->job);
     if (st.code == 0)
         return;

@@ -103,7 +103,7 @@ struct shell {
     struct head_provider *provider; /* of nodes; made when there is one */
 
     struct io_worker *files;
-    uint64_t          log_bytes; /* on the way to the disk */
+    uint64_t          log_bytes; /* on the way to the disk, from the moment they are noted */
     uint64_t          next_upload;
     uint32_t          uploads, feed_count, backups;
     struct feed      *feeds; /* list of followers and downloads */
@@ -173,6 +173,7 @@ void head_shell_store_close(struct shell *sh);
 
 /* Makes the folders, tells the core of the logs and blobs that are there, removes what is nobody's. */
 MT_MUST_USE mt_status head_shell_files_open(struct shell *sh);
+void                  head_shell_logs_noted(struct shell *sh, size_t first); /* from this action on: they are on the way now */
 void                  head_shell_log_append(struct shell *sh, struct head_action *action);
 void                  head_shell_log_drop(struct shell *sh, const char *job);
 void                  head_shell_blob_drop(struct shell *sh, const uint8_t sha256[HEAD_SHA_SIZE]);

@@ -33,7 +33,9 @@ void head_shell_step(struct shell *sh, struct head_event *event)
         sh->doubt_ms = event->now_ms; /* another may lead by now */
     sh->stepped_ms = event->now_ms;
     event->wall_ms = mt_wall_ms();
+    size_t    noted = sh->actions.count;
     mt_status st = head_step(sh->head, event, &sh->actions);
+    head_shell_logs_noted(sh, noted);
     if (st.code != 0)
         head_shell_end(sh, st);
     else if (event->kind == HEAD_EV_STORED && event->stored.status.code == 0)
