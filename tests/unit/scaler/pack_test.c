@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TYPES = 4, DEMANDS = 8 };
+enum { TYPES = MT_SCL_TYPES_MAX, DEMANDS = 8 };
 static struct {
     struct scl           *scl;
     struct scl_actions    out;
@@ -123,6 +123,28 @@ static void shapes_are_packed(void **state)
     step((struct scl_event){.kind = SCL_EV_TICK});
     assert_int_equal(started("small"), 0);
     assert_told("wait for nodes that are being started");
+}
+
+/* Nodes of the first and of the last one are asked for, and come. */
+static void there_are_as_many_types_as_may_be(void **state)
+{
+    (void)state;
+    for (int i = 0; i < TYPES; i++) {
+        char name[16], label[16];
+        snprintf(name, sizeof name, "type-%d", i);
+        snprintf(label, sizeof label, "is=%d", i);
+        type(name, 4, 0, label, 100);
+    }
+    demand(SCL_LEASES, 8, 2, 0, "is=0");
+    snprintf(w.told, sizeof w.told, "is=%d", TYPES - 1);
+    demand(SCL_LEASES, 8, 2, 0, w.told);
+    snprintf(w.told, sizeof w.told, "type-%d", TYPES - 1);
+    decide();
+    assert_true(started("type-0") == 4 && started(w.told) == 4);
+    w.out.list.count = 0;
+    step((struct scl_event){.kind = SCL_EV_DEMANDS, .demands = {w.demands, w.demand_count}}); /* they count while they boot */
+    step((struct scl_event){.kind = SCL_EV_TICK});
+    assert_true(started("type-0") == 0 && started(w.told) == 0);
 }
 
 static void what_is_free_is_used_first(void **state)
@@ -675,6 +697,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(shapes_are_packed, begin, end),
+        cmocka_unit_test_setup_teardown(there_are_as_many_types_as_may_be, begin, end),
         cmocka_unit_test_setup_teardown(what_is_free_is_used_first, begin, end),
         cmocka_unit_test_setup_teardown(shapes_that_go_together_share_nodes, begin, end),
         cmocka_unit_test_setup_teardown(no_dearer_type_is_bought_for_company, begin, end),
