@@ -214,7 +214,7 @@ static void program_listed(struct rlt *r, const struct rlt_ev_program_listed *e)
 {
     const struct rlt_job *listed = rlt_program_listed(r, e);
     if (listed)
-        rlt_detach_listed(r, listed);
+        rlt_detach_listed(r, listed, e->why);
 }
 
 static void lane_broken(struct rlt *r, uint64_t lane)

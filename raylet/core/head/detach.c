@@ -237,14 +237,14 @@ void rlt_detach_go(struct rlt *r, struct rlt_asked *asked)
     upload_next(r, asked, job);
 }
 
-void rlt_detach_listed(struct rlt *r, const struct rlt_job *job)
+void rlt_detach_listed(struct rlt *r, const struct rlt_job *job, const char *why)
 {
     RLT_LIST_EACH(&r->head.all_asked, link) {
         struct rlt_asked *asked = mt_container_of(link, struct rlt_asked, in_all);
         if (job_of_asked(r, asked) != job)
             continue;
         if (!job->list)
-            rlt_head_ask_failed(r, asked, MT_EACTOR_DIED, "the program's files can't be read");
+            rlt_head_ask_failed(r, asked, MT_EACTOR_DIED, why ? why : "the program's files can't be read");
         else if (r->head.is_registered)
             rlt_detach_go(r, asked);
     }

@@ -42,7 +42,8 @@ void rlt_names_fini(struct rlt *r);
 /* ---- detach.c: detached actors ---- */
 
 void rlt_detach(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload, int take_fd);
-void rlt_detach_listed(struct rlt *r, const struct rlt_job *job); /* job->list is there; NULL: it can't be had */
+/* job->list is there; NULL: it can't be had, and why (NULL: nobody knows). */
+void rlt_detach_listed(struct rlt *r, const struct rlt_job *job, const char *why);
 void rlt_detach_uploaded(struct rlt *r, const struct rlt_ev_program_sent *e);
 
 /* ---- submit.c: drivers of submitted jobs ---- */

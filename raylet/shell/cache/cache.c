@@ -556,6 +556,8 @@ int sh_cache_check(struct sh *sh, uint64_t job, int fd, struct sh_check *check)
 static void listed(struct sh *sh, uint64_t job, const struct peer_program_file *files, size_t count, const char *why)
 {
     struct rlt_event e;
+    if (why)
+        mt_log(MT_LOG_WARN, "program_unlisted", "job=%llu why=\"%s\"", (unsigned long long)job, why);
     sh_event(&e, RLT_EV_PROGRAM_LISTED);
     e.program_listed.job = job;
     e.program_listed.files = files;
