@@ -292,6 +292,25 @@ void *rig_reply_to(struct rig *rig, uint64_t call, const ProtobufCMessageDescrip
     return NULL;
 }
 
+int rig_code_of(struct rig *rig, uint64_t call, const ProtobufCMessageDescriptor *type)
+{
+    struct with_code { /* as the messages that are asked for begin */
+        ProtobufCMessage base;
+        int32_t          code;
+        char            *text;
+    } *reply = rig_reply_to(rig, call, type);
+    for (size_t i = 0; !reply && i < rig->reply_count; i++)
+        if (rig->replies[i].call == call && rig->replies[i].is_refused)
+            return rig->replies[i].refused;
+    if (!reply)
+        return -1;
+    int code = reply->code;
+    if (code)
+        assert_true(strlen(reply->text) > 10); /* words for people */
+    protobuf_c_message_free_unpacked(&reply->base, NULL);
+    return code;
+}
+
 Manta__V1__HeadToNode *rig_last(struct rig *rig, uint64_t stream, Manta__V1__HeadToNode__KindCase kind)
 {
     for (size_t i = rig->sent_count; i-- > 0;)

@@ -112,6 +112,8 @@ uint64_t rig_call(struct rig *rig, enum head_method method, const ProtobufCMessa
 
 /* The reply to a call, unpacked (NULL: none yet); the caller frees it by protobuf_c_message_free_unpacked. */
 void *rig_reply_to(struct rig *rig, uint64_t call, const ProtobufCMessageDescriptor *type);
+/* The code of a reply that begins with one and a text, or of a refusal; -1: neither has come. */
+int rig_code_of(struct rig *rig, uint64_t call, const ProtobufCMessageDescriptor *type);
 /* The newest message of a kind on a stream; NULL: none. */
 Manta__V1__HeadToNode *rig_last(struct rig *rig, uint64_t stream, Manta__V1__HeadToNode__KindCase kind);
 size_t                 rig_count(struct rig *rig, uint64_t stream, Manta__V1__HeadToNode__KindCase kind);

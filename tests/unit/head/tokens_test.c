@@ -34,29 +34,9 @@ static uint64_t ask_create(struct rig *rig, const char *name, enum mt_right righ
     return rig_call(rig, HEAD_CREATE_TOKEN, &r.base);
 }
 
-/* The code of a reply, or of a refusal; -1: neither has come. */
-static int code_of(struct rig *rig, uint64_t call, const ProtobufCMessageDescriptor *type)
-{
-    struct with_code { /* as the messages that are asked for begin */
-        ProtobufCMessage base;
-        int32_t          code;
-        char            *text;
-    } *reply = rig_reply_to(rig, call, type);
-    for (size_t i = 0; !reply && i < rig->reply_count; i++)
-        if (rig->replies[i].call == call && rig->replies[i].is_refused)
-            return rig->replies[i].refused;
-    if (!reply)
-        return -1;
-    int code = reply->code;
-    if (code)
-        assert_true(strlen(reply->text) > 10); /* words for people */
-    protobuf_c_message_free_unpacked(&reply->base, NULL);
-    return code;
-}
-
 static int create(struct rig *rig, const char *name, enum mt_right right, uint64_t seed, uint64_t valid_ms)
 {
-    return code_of(rig, ask_create(rig, name, right, seed, valid_ms), &manta__v1__create_token_reply__descriptor);
+    return rig_code_of(rig, ask_create(rig, name, right, seed, valid_ms), &manta__v1__create_token_reply__descriptor);
 }
 
 static uint64_t ask_revoke(struct rig *rig, const char *name)
@@ -68,7 +48,7 @@ static uint64_t ask_revoke(struct rig *rig, const char *name)
 
 static int revoke(struct rig *rig, const char *name)
 {
-    return code_of(rig, ask_revoke(rig, name), &manta__v1__revoke_reply__descriptor);
+    return rig_code_of(rig, ask_revoke(rig, name), &manta__v1__revoke_reply__descriptor);
 }
 
 static void be(struct rig *rig, uint64_t seed)
@@ -93,12 +73,12 @@ static int job_code(struct rig *rig, enum head_method method, const char *id)
 {
     Manta__V1__JobRequest r = MANTA__V1__JOB_REQUEST__INIT;
     r.id = (char *)(uintptr_t)id;
-    return code_of(rig, rig_call(rig, method, &r.base), &manta__v1__job_reply__descriptor);
+    return rig_code_of(rig, rig_call(rig, method, &r.base), &manta__v1__job_reply__descriptor);
 }
 
 static int submit_code(struct rig *rig, const char *id)
 {
-    return code_of(rig, rig_submit(rig, id, 0, 1000), &manta__v1__job_reply__descriptor);
+    return rig_code_of(rig, rig_submit(rig, id, 0, 1000), &manta__v1__job_reply__descriptor);
 }
 
 /* ---- rights ---- */

@@ -28,26 +28,9 @@ static uint64_t ask_create(struct rig *rig, uint64_t id, uint32_t uses, uint64_t
     return rig_call(rig, HEAD_CREATE_TICKET, &r.base);
 }
 
-/* The code of a reply; -1: none has come. */
-static int code_of(struct rig *rig, uint64_t call, const ProtobufCMessageDescriptor *type)
-{
-    struct with_code { /* as the messages that are asked for begin */
-        ProtobufCMessage base;
-        int32_t          code;
-        char            *text;
-    } *reply = rig_reply_to(rig, call, type);
-    if (!reply)
-        return -1;
-    int code = reply->code;
-    if (code)
-        assert_true(strlen(reply->text) > 10); /* words for people */
-    protobuf_c_message_free_unpacked(&reply->base, NULL);
-    return code;
-}
-
 static int create(struct rig *rig, uint64_t id, uint32_t uses, uint64_t valid_ms)
 {
-    return code_of(rig, ask_create(rig, id, uses, valid_ms), &manta__v1__create_ticket_reply__descriptor);
+    return rig_code_of(rig, ask_create(rig, id, uses, valid_ms), &manta__v1__create_ticket_reply__descriptor);
 }
 
 static uint64_t ask_certify(struct rig *rig, int kind, uint64_t id, uint64_t asks)
@@ -65,7 +48,7 @@ static uint64_t ask_certify(struct rig *rig, int kind, uint64_t id, uint64_t ask
 
 static int certify_code(struct rig *rig, uint64_t call)
 {
-    return code_of(rig, call, &manta__v1__certify_reply__descriptor);
+    return rig_code_of(rig, call, &manta__v1__certify_reply__descriptor);
 }
 
 static int use(struct rig *rig, uint64_t ticket, uint64_t asks)
@@ -77,7 +60,7 @@ static int revoke_ticket(struct rig *rig, uint64_t id)
 {
     Manta__V1__RevokeTicketRequest r = MANTA__V1__REVOKE_TICKET_REQUEST__INIT;
     r.id = id;
-    return code_of(rig, rig_call(rig, HEAD_REVOKE_TICKET, &r.base), &manta__v1__revoke_reply__descriptor);
+    return rig_code_of(rig, rig_call(rig, HEAD_REVOKE_TICKET, &r.base), &manta__v1__revoke_reply__descriptor);
 }
 
 static uint64_t ask_revoke_node(struct rig *rig, uint32_t node)
@@ -90,7 +73,7 @@ static uint64_t ask_revoke_node(struct rig *rig, uint32_t node)
 
 static int revoke_node(struct rig *rig, uint32_t node)
 {
-    return code_of(rig, ask_revoke_node(rig, node), &manta__v1__revoke_reply__descriptor);
+    return rig_code_of(rig, ask_revoke_node(rig, node), &manta__v1__revoke_reply__descriptor);
 }
 
 static void join(struct rig *rig, struct rig_node *node, uint64_t member)

@@ -2,6 +2,7 @@
  *
  * client.c - see client.h. Thread: one.
  */
+#include "tests/unit/base/test.h"
 #include "tests/unit/raylet/client.h"
 
 #include <errno.h>
@@ -204,7 +205,6 @@ struct client_lane *client_lane_map(struct client *c, const struct client_messag
     c->lane_count++;
     memcpy(&g, m->payload, sizeof g);
     lane->lease = g.lease;
-    lane->is_worker_side = is_worker;
     lane->memory = map_fd(m->fds[0], 0, LANE_BYTES);
     lane->peer = map_fd(m->fds[1], m->record.slot * sizeof(struct lane_park), sizeof(struct lane_park));
     close(m->fds[0]);
@@ -300,6 +300,16 @@ bool client_outcome(struct client_lane *lane, struct lane_record *out, int timeo
     lane_ring_consume(&lane->from);
     lane_ring_release(&lane->from);
     return true;
+}
+
+uint64_t client_call(struct client_lane *lane, uint64_t function, uint64_t argument)
+{
+    struct lane_record out;
+    client_task(lane, 0, function, argument);
+    assert_true(client_outcome(lane, &out, 15000));
+    assert_int_equal(out.kind, LANE_DONE);
+    lane_claim_clear(&lane_claims_of(lane->memory)[0]);
+    return out.trace;
 }
 
 /* ---- zygote and worker --------------------------------------------------------------------------------------------- */

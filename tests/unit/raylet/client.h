@@ -17,7 +17,6 @@ struct client_lane {
     struct lane_park    *peer;
     struct lane_producer to;
     struct lane_consumer from;
-    bool                 is_worker_side;
 };
 
 struct client_message;
@@ -72,5 +71,7 @@ void client_task(struct client_lane *lane, uint32_t slot, uint64_t function, uin
 /* Asks for a task of client_task back; the lane's worker is on another node. */
 void client_revoke(struct client_lane *lane, uint32_t slot);
 bool client_outcome(struct client_lane *lane, struct lane_record *out, int timeout_ms);
+/* A task in slot 0 and its outcome, which must be good: what it has returned. */
+uint64_t client_call(struct client_lane *lane, uint64_t function, uint64_t argument);
 
 #endif

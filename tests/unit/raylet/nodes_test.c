@@ -163,16 +163,6 @@ static struct client_lane *grant(struct client *c, struct ctl_grant *out)
     return lane;
 }
 
-static uint64_t call(struct client_lane *lane, uint64_t function, uint64_t argument)
-{
-    struct lane_record out;
-    client_task(lane, 0, function, argument);
-    assert_true(client_outcome(lane, &out, WAIT_MS));
-    assert_int_equal(out.kind, LANE_DONE);
-    lane_claim_clear(&lane_claims_of(lane->memory)[0]);
-    return out.trace;
-}
-
 static struct ctl_ended *ended(struct client *c)
 {
     assert_true(client_expect(c, CTL_ENDED, &m, WAIT_MS));
@@ -190,8 +180,8 @@ static void tasks_run_on_the_other_node(void **state)
     assert_true(g.flags & CTL_GRANT_REMOTE);
     assert_int_not_equal(g.peer_node, c->welcome.node);
     for (uint64_t i = 0; i < 200; i++)
-        assert_int_equal(call(lane, TASK_DOUBLE, i), 2 * i);
-    pid_t worker = (pid_t)call(lane, TASK_PID, 0);
+        assert_int_equal(client_call(lane, TASK_DOUBLE, i), 2 * i);
+    pid_t worker = (pid_t)client_call(lane, TASK_PID, 0);
     assert_int_equal(g.peer_pid, worker);
 
     for (uint32_t slot = 0; slot < 500; slot++) /* many under way at once */
@@ -237,7 +227,7 @@ static void a_death_there_is_told_here_with_what_never_began(void **state)
 
     lane = grant(c, &g); /* the level still stands */
     struct ctl_lease lease = {lane->lease};
-    assert_int_equal(call(lane, TASK_DOUBLE, 8), 16);
+    assert_int_equal(client_call(lane, TASK_DOUBLE, 8), 16);
     client_up(c, CTL_KILL, &lease, sizeof lease);
     assert_int_equal(ended(c)->code, MT_EWORKER_DIED);
 }
@@ -270,14 +260,14 @@ static void an_actor_there_is_called_from_here(void **state)
     define_class(c, 1, "gold", CTL_CLASS_ACTOR);
     demand(c, 1, 1);
     struct client_lane *own = grant(c, &g);
-    assert_int_equal(call(own, TASK_DOUBLE, 3), 6);
+    assert_int_equal(client_call(own, TASK_DOUBLE, 3), 6);
     assert_int_equal(client_hello(&d, client_connect(f->path[0]), CTL_DRIVER, 0x78, mt_release.wire.max), 0);
     struct ctl_lane_want want = {.process = g.peer, .node = g.peer_node, .incarnation = 4};
     mt_id                id = client_up(&d, CTL_LANE_WANT, &want, sizeof want);
     struct client_lane  *lane = grant(&d, &g2);
     assert_true(mt_id_equal(m.record.id, id));
     assert_int_equal(g2.incarnation, 4);
-    assert_int_equal(call(lane, TASK_DOUBLE, 21), 42);
+    assert_int_equal(client_call(lane, TASK_DOUBLE, 21), 42);
     demand(c, 1, 0);
     assert_int_equal(ended(c)->code, MT_OK);
     assert_int_equal(ended(&d)->code, MT_EWORKER_DIED);
@@ -326,7 +316,7 @@ static void a_dead_node_ends_all_that_was_bound_to_it(void **state)
     struct client_lane *lane = grant(c, &g);
     struct ctl_monitor  watch = {.process = g.peer, .node = g.peer_node}, node = {.process = 0, .node = g.peer_node};
     mt_id               ids[2] = {client_up(c, CTL_MONITOR, &watch, sizeof watch), client_up(c, CTL_MONITOR, &node, sizeof node)};
-    assert_int_equal(call(lane, TASK_DOUBLE, 3), 6);
+    assert_int_equal(client_call(lane, TASK_DOUBLE, 3), 6);
     client_task(lane, 1, TASK_SLOW, 100000);
     for (int i = 0; lane_claim_state_of(shm_load64(&lane_claims_of(lane->memory)[1])) != LANE_RUNNING; i++) {
         assert_true(i < WAIT_MS);
@@ -350,7 +340,7 @@ static void a_dead_node_ends_all_that_was_bound_to_it(void **state)
     assert_true(client_expect(c, CTL_BOUNCE, &m, WAIT_MS));
     start_raylet(f, 1); /* the next one takes its place: what was wanted is granted there */
     lane = grant(c, &g);
-    assert_int_equal(call(lane, TASK_DOUBLE, 5), 10);
+    assert_int_equal(client_call(lane, TASK_DOUBLE, 5), 10);
 }
 
 /* Nodes that have met go on without the head, and nothing is held twice when it is back. */
@@ -362,22 +352,22 @@ static void leases_are_had_without_the_head(void **state)
     int              status;
     define_class(c, 1, "gold", 0);
     demand(c, 1, 1);
-    assert_int_equal(call(grant(c, &g), TASK_DOUBLE, 3), 6); /* there is a link */
+    assert_int_equal(client_call(grant(c, &g), TASK_DOUBLE, 3), 6); /* there is a link */
     demand(c, 1, 0);
     assert_int_equal(ended(c)->code, MT_OK);
     kill(f->head, SIGKILL);
     assert_int_equal(waitpid(f->head, &status, 0), f->head);
     demand(c, 1, 1);
-    assert_int_equal(call(grant(c, &g), TASK_DOUBLE, 4), 8);
+    assert_int_equal(client_call(grant(c, &g), TASK_DOUBLE, 4), 8);
     demand(c, 1, 2);
-    assert_int_equal(call(grant(c, &g), TASK_DOUBLE, 5), 10);
+    assert_int_equal(client_call(grant(c, &g), TASK_DOUBLE, 5), 10);
     demand(c, 1, 1);
     assert_int_equal(ended(c)->code, MT_OK);
     start_head(f);
     assert_int_equal(client_hello(&d, client_connect(f->path[0]), CTL_DRIVER, 0x78, mt_release.wire.max), 0);
     define_class(&d, 1, "gold", 0);
     demand(&d, 1, 1);
-    assert_int_equal(call(grant(&d, &g), TASK_DOUBLE, 6), 12); /* there are two, and `c` has one */
+    assert_int_equal(client_call(grant(&d, &g), TASK_DOUBLE, 6), 12); /* there are two, and `c` has one */
     client_close(&d);
     wait_for_nodes(c, 2);
 }
@@ -390,13 +380,13 @@ static void an_owner_that_dies_gives_back_what_it_held_there(void **state)
     assert_int_equal(client_hello(&d, client_connect(f->path[0]), CTL_DRIVER, 0x78, mt_release.wire.max), 0);
     define_class(&d, 1, "gold", 0);
     demand(&d, 1, 2);
-    pid_t worker = (pid_t)call(grant(&d, &g), TASK_PID, 0);
+    pid_t worker = (pid_t)client_call(grant(&d, &g), TASK_PID, 0);
     grant(&d, &g);
     define_class(&f->c, 1, "gold", 0);
     demand(&f->c, 1, 2); /* none is left */
     client_close(&d);
     struct client_lane *lane = grant(&f->c, &g);
-    assert_int_not_equal(call(lane, TASK_PID, 0), worker); /* another job: another process */
+    assert_int_not_equal(client_call(lane, TASK_PID, 0), worker); /* another job: another process */
     grant(&f->c, &g);
 }
 
@@ -464,7 +454,7 @@ static void how_fast(void **state)
     define_class(&f->c, 1, "gold", 0);
     demand(&f->c, 1, 1);
     struct client_lane *lane = grant(&f->c, &g);
-    call(lane, TASK_DOUBLE, 1);
+    client_call(lane, TASK_DOUBLE, 1);
     uint64_t begin = now_ns();
     for (uint32_t sent = 0, done = 0; done < COUNT;) {
         for (; sent < COUNT && sent - done < WINDOW; sent++)

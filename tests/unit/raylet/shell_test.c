@@ -123,16 +123,6 @@ static struct client_lane *grant(struct client *c)
     return lane;
 }
 
-static uint64_t call(struct client_lane *lane, uint64_t function, uint64_t argument)
-{
-    struct lane_record out;
-    client_task(lane, 0, function, argument);
-    assert_true(client_outcome(lane, &out, WAIT_MS));
-    assert_int_equal(out.kind, LANE_DONE);
-    lane_claim_clear(&lane_claims_of(lane->memory)[0]);
-    return out.trace;
-}
-
 static struct ctl_ended *ended(struct client *c)
 {
     assert_true(client_expect(c, CTL_ENDED, &m, WAIT_MS));
@@ -152,7 +142,7 @@ static void driver_leases_runs_tasks_and_gives_back(void **state)
     demand(&c, 1, 1);
     struct client_lane *lane = grant(&c);
     for (uint64_t i = 0; i < 100; i++)
-        assert_int_equal(call(lane, TASK_DOUBLE, i), 2 * i);
+        assert_int_equal(client_call(lane, TASK_DOUBLE, i), 2 * i);
     demand(&c, 1, 0);
     assert_true(client_expect(&c, CTL_RECALL, &m, WAIT_MS));
     assert_int_equal(ended(&c)->code, MT_OK);
@@ -175,7 +165,7 @@ static void crash_and_kill_are_told_with_signal_and_backtrace(void **state)
     define_class(&c, 1, "CPU", 1000, 0);
     demand(&c, 1, 1);
     struct client_lane *lane = grant(&c);
-    pid_t               worker = (pid_t)call(lane, TASK_PID, 0);
+    pid_t               worker = (pid_t)client_call(lane, TASK_PID, 0);
     struct ctl_monitor  watch = {.process = ((struct ctl_grant *)(void *)m.payload)->peer, .node = 1};
     mt_id               monitor = client_up(&c, CTL_MONITOR, &watch, sizeof watch);
     client_task(lane, 1, TASK_CRASH, 0);
@@ -191,7 +181,7 @@ static void crash_and_kill_are_told_with_signal_and_backtrace(void **state)
 
     lane = grant(&c); /* the level still says one */
     struct ctl_lease lease = {lane->lease};
-    assert_int_not_equal(call(lane, TASK_PID, 0), worker);
+    assert_int_not_equal(client_call(lane, TASK_PID, 0), worker);
     client_up(&c, CTL_KILL, &lease, sizeof lease);
     e = ended(&c);
     assert_true(WIFSIGNALED(e->status) && WTERMSIG(e->status) == SIGKILL);
@@ -245,7 +235,7 @@ static void a_blocked_worker_lends_its_cpu(void **state)
     client_task(first, 0, TASK_BLOCK, 2000);
     demand(&c, 2, 1);
     struct client_lane *second = grant(&c); /* one CPU, yet two leases: the first is blocked */
-    assert_int_equal(call(second, TASK_DOUBLE, 4), 8);
+    assert_int_equal(client_call(second, TASK_DOUBLE, 4), 8);
     client_close(&c);
     stop(&f);
 }
@@ -286,7 +276,7 @@ static void an_actor_is_called_by_others_and_dies_with_its_level(void **state)
     struct client_lane  *lane = grant(&d);
     assert_true(mt_id_equal(m.record.id, id));
     assert_int_equal(((struct ctl_grant *)(void *)m.payload)->incarnation, 3);
-    assert_int_equal(call(lane, TASK_DOUBLE, 21), 42);
+    assert_int_equal(client_call(lane, TASK_DOUBLE, 21), 42);
     demand(&c, 1, 0);
     assert_int_equal(ended(&c)->code, MT_OK);
     assert_int_equal(ended(&d)->code, MT_EWORKER_DIED);
@@ -398,7 +388,7 @@ static void broken_peers_are_dropped_and_others_stay(void **state)
     }
     define_class(&good, 1, "CPU", 1000, 0);
     demand(&good, 1, 1);
-    assert_int_equal(call(grant(&good), TASK_DOUBLE, 5), 10);
+    assert_int_equal(client_call(grant(&good), TASK_DOUBLE, 5), 10);
     client_close(&good);
     stop(&f);
 }
@@ -486,7 +476,7 @@ static void workers_die_with_their_raylet(void **state)
     assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, mt_release.wire.max), 0);
     define_class(&c, 1, "CPU", 1000, 0);
     demand(&c, 1, 1);
-    pid_t worker = (pid_t)call(grant(&c), TASK_PID, 0);
+    pid_t worker = (pid_t)client_call(grant(&c), TASK_PID, 0);
     assert_int_equal(kill(worker, 0), 0);
     kill(f.raylet, SIGKILL);
     assert_no_children_of(f.raylet);
