@@ -122,7 +122,7 @@ class Faults:
         self.tell(f"kill {name}, back after {(now_ns() - since) / 1e6:.0f} ms")
 
 
-def load_start(cluster, folder, path, seconds, seed):
+def load_start(cluster, path, seconds, seed):
     command = [cluster.build / "tests/chaos/chaos_load", cluster.folder / "n0", path, seconds, seed]
     return subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL)
 
@@ -143,7 +143,7 @@ def run_faults(cluster, folder, args, said):
     faults = Faults(cluster, (lambda text: print(f"  {time.monotonic() - begin:6.2f} {text}", flush=True))
                     if args.verbose else lambda text: None)
     path = folder / "ledger"
-    process = load_start(cluster, folder, path, args.seconds, args.seed)
+    process = load_start(cluster, path, args.seconds, args.seed)
     begin = time.monotonic()
     for at, what, length, draw in (storm if args.storm else schedule)(random.Random(args.seed), args.seconds):
         while time.monotonic() - begin < at and process.poll() is None:
@@ -259,7 +259,7 @@ def main():
     try:
         cluster = Cluster(args.build, folder, args.cpus)
         quiet_s = max(3, args.seconds // 10)
-        load_wait(load_start(cluster, folder, folder / "quiet", quiet_s, args.seed), quiet_s + 90, left)
+        load_wait(load_start(cluster, folder / "quiet", quiet_s, args.seed), quiet_s + 90, left)
         quiet = ledger.calls_of(ledger.read(folder / "quiet"))
         faults, calls = run_faults(cluster, folder, args, left)
         left += left_over(cluster, before)

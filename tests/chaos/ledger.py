@@ -8,7 +8,7 @@ import struct
 RECORD = struct.Struct("<QQIiiIiiii16x")
 BEGIN, END, SUBMIT, OUTCOME, WRONG = 1, 2, 3, 4, 5
 KINDS = {1: "task", 2: "once", 3: "parent", 4: "child", 5: "call", 6: "call once", 7: "value", 8: "nap", 9: "named"}
-CHILD, NAMED, CALLS = 4, 9, (5, 6, 9)
+NAMED, CALLS = 9, (5, 6, 9)
 NOT_DONE, UNKNOWN = 0, 2
 ETASK, EUNSCHEDULABLE, EWORKER, EACTOR, EOBJ_LOST, ENODE, ETIMEDOUT, ECONN = 8, 4, 20, 21, 23, 24, 40, 45
 DEATHS = (EWORKER, EACTOR, ENODE)

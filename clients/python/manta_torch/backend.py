@@ -58,7 +58,7 @@ class Sum:
         if self.data.data_ptr() != plain.data_ptr():
             plain.copy_(self.data)
 
-    def reduce_gathered(self, member, parts):
+    def reduce_gathered(self, parts):
         """The reductions that the library has not: `parts` is everybody's tensor, in the order of ranks."""
         result = parts[0].clone()
         for part in parts[1:]:
@@ -165,7 +165,7 @@ class ProcessGroupManta(dist.ProcessGroup):
             return
         parts = data.data.new_empty((self._size_, *data.data.shape))
         member.all_gather(data.data.data_ptr(), parts.data_ptr(), data.data.numel(), KINDS[data.data.dtype])
-        data.reduce_gathered(member, parts)
+        data.reduce_gathered(parts)
 
     def allreduce(self, tensors, opts=None):
         check(tensors)

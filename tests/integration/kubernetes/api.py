@@ -10,7 +10,6 @@ import datetime
 import http.server
 import json
 import os
-import pathlib
 import re
 import secrets
 import signal

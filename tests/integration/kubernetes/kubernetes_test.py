@@ -8,7 +8,6 @@ refused   why nothing is started: settings, quota, rights, no machine, no image,
 measure   not in ctest: what a node by Kubernetes takes, beside kubectl until its pod runs
 """
 import json
-import os
 import pathlib
 import shutil
 import subprocess

@@ -131,7 +131,7 @@ def noted(base, name):
             bytes = f.read()
         at = 512  # behind what was printed last
         while at + 16 <= len(bytes):
-            size, is_last, _ = struct.unpack_from("<IIQ", bytes, at)
+            size, _, _ = struct.unpack_from("<IIQ", bytes, at)
             end, at = at + 16 + size, at + 16
             while at < end <= len(bytes):
                 kind, _, _, trial, _, _, _, _, text = struct.unpack_from("<BIIqqqqQI", bytes, at)
