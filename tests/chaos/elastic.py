@@ -56,7 +56,7 @@ MACHINES = """\
     if sys.argv[1] == "launch" and not (at / (here + ".pid")).exists():
         if random.random() < {fail}:
             sys.exit("no quota is left")
-        log = open(at / "log", "a")
+        log = open(at / "nodes.log", "a")
         it = subprocess.Popen(["{bin}/manta-raylet", "--dir", str(at / here[-6:]), "--num-cpus", "{cpus}", "--store-memory", "67108864",
                                "--head-file", os.environ["MANTA_HEAD_FILE"], "--labels", os.environ["MANTA_LABELS"]],
                               stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)

@@ -1071,6 +1071,15 @@ def programs(p):
                 has(f"usage: manta bench --{part} ", p.manta("bench", f"--{part}", "--help"))
 
 
+def state_tell(place):
+    """What a wait that failed was about, where the cluster is still there to say it."""
+    for words in (("list", "nodes"), ("list", "tasks"), ("scale", "history")):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            done = subprocess.run([BIN / "manta", *words], env=place.env, timeout=CALL_S / 6, stdin=subprocess.DEVNULL,
+                                  capture_output=True, text=True)
+            print(f"-- manta {' '.join(words)}\n{done.stdout[-4000:]}{done.stderr}")
+
+
 def run_case(name, cases):
     place, begun = Place(), time.monotonic()
     try:
@@ -1080,7 +1089,9 @@ def run_case(name, cases):
         print(f"ok   {name} ({time.monotonic() - begun:.1f} s)")
         return True
     except (AssertionError, subprocess.TimeoutExpired) as error:
-        tell_failure(name, error, place.base, 2000)
+        if any(place.folder.glob("daemons/head")):
+            state_tell(place)
+        tell_failure(name, error, place.root, 2000)
         return False
     finally:
         place.close()
