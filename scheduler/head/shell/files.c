@@ -85,13 +85,6 @@ static void log_done(struct io_job *job)
     free(l);
 }
 
-void head_shell_logs_noted(struct shell *sh, size_t first)
-{
-    for (size_t i = first; i < sh->actions.count; i++)
-        if (sh->actions.items[i].kind == HEAD_ACT_LOG_APPEND)
-            sh->log_bytes += sh->actions.items[i].log_append.bytes->size;
-}
-
 void head_shell_log_append(struct shell *sh, struct head_action *action)
 {
     struct log_job *l = calloc(1, sizeof *l);

@@ -359,7 +359,6 @@ static mt_status lead(struct shell *sh)
     snprintf(sh->store->place, sizeof sh->store->place, "%s", sh->address);
     head_own_member(sh->head, sh->own_member);
     MT_TRY(head_start(sh->head, io_now_ms(), &sh->actions));
-    head_shell_logs_noted(sh, 0);
     head_shell_heads_tell(sh);
     carry_out(sh);
     return mt_ok();

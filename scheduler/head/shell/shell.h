@@ -173,7 +173,6 @@ void head_shell_store_close(struct shell *sh);
 
 /* Makes the folders, tells the core of the logs and blobs that are there, removes what is nobody's. */
 MT_MUST_USE mt_status head_shell_files_open(struct shell *sh);
-void                  head_shell_logs_noted(struct shell *sh, size_t first); /* from this action on: they are on the way now */
 void                  head_shell_log_append(struct shell *sh, struct head_action *action);
 void                  head_shell_log_drop(struct shell *sh, const char *job);
 void                  head_shell_blob_drop(struct shell *sh, const uint8_t sha256[HEAD_SHA_SIZE]);

@@ -22,6 +22,14 @@ void head_shell_end(struct shell *sh, mt_status st)
     io_loop_stop(sh->loop);
 }
 
+/* Log that was noted from this action on is on the way to the disk. (head_start notes none.) */
+static void count_log(struct shell *sh, size_t first)
+{
+    for (size_t i = first; i < sh->actions.count; i++)
+        if (sh->actions.items[i].kind == HEAD_ACT_LOG_APPEND)
+            sh->log_bytes += sh->actions.items[i].log_append.bytes->size;
+}
+
 void head_shell_step(struct shell *sh, struct head_event *event)
 {
     if (sh->is_ending && event->kind != HEAD_EV_STORED)
@@ -35,7 +43,7 @@ void head_shell_step(struct shell *sh, struct head_event *event)
     event->wall_ms = mt_wall_ms();
     size_t    noted = sh->actions.count;
     mt_status st = head_step(sh->head, event, &sh->actions);
-    head_shell_logs_noted(sh, noted);
+    count_log(sh, noted);
     if (st.code != 0)
         head_shell_end(sh, st);
     else if (event->kind == HEAD_EV_STORED && event->stored.status.code == 0)

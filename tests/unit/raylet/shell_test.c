@@ -443,7 +443,7 @@ static void who_does_not_read_finds_all_of_it_later(void **state)
     client_close(&never);
     define_class(&other, 1, "CPU", 1000, 0);
     demand(&other, 1, 1);
-    assert_int_equal(call(grant(&other), TASK_DOUBLE, 5), 10);
+    assert_int_equal(client_call(grant(&other), TASK_DOUBLE, 5), 10);
     client_close(&other);
     stop(&f);
 }
