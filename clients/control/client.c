@@ -9,7 +9,6 @@
 
 #include "core/base/reserved.h"
 #include "core/ds/handles.h"
-#include "core/text/address.h"
 
 #include <errno.h>
 #include <stdlib.h>

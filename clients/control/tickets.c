@@ -7,7 +7,6 @@
 #include "core/base/id.h"
 #include "core/base/reserved.h"
 #include "core/base/rng.h"
-#include "core/io/private.h"
 
 #include <errno.h>
 #include <stdlib.h>

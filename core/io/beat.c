@@ -8,7 +8,6 @@
  */
 #include "core/io/beat.h"
 
-#include "core/base/log.h"
 #include "core/io/address.h"
 
 #include <openssl/core_names.h>

@@ -10,7 +10,7 @@
 /* One product of the sum: where its factors lie. */
 struct term {
     size_t x, weight;
-    size_t y, channel_out;
+    size_t y;
 };
 
 static bool term_of(const struct k_conv *c, size_t y_row, size_t y_col, size_t k_row, size_t k_col, size_t *out_pixel)
@@ -33,8 +33,7 @@ static void terms_visit(const struct k_conv *c, size_t batch, void (*visit)(cons
             for (size_t in = 0; in < c->channels_in; in++) {
                 struct term t = {.x = (batch * c->height * c->width + pixel) * c->channels_in + in,
                                  .weight = (out * c->kernel * c->kernel + k) * c->channels_in + in,
-                                 .y = batch * rows * cols * c->channels_out + i,
-                                 .channel_out = out};
+                                 .y = batch * rows * cols * c->channels_out + i};
                 visit(c, &t);
             }
         }

@@ -6,7 +6,6 @@
  * Thread:  the raylet's logic thread.
  * Always:  a place is on a dead list from the moment its generation is bumped until it is handed back, once (dead.c).
  */
-#include "core/base/plant.h"
 #include "objectstore/layout/pin.h"
 #include "objectstore/server/table.h"
 

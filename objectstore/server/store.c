@@ -312,11 +312,9 @@ void os_store_stats(const struct os_store *store, struct os_stats *out)
                              .dead_pinned = (uint32_t)store->pinned.count,
                              .dead_total = store->dead_total,
                              .back_total = store->back_total,
-                             .lost_total = store->lost_total,
                              .full_total = store->full_total,
                              .bytes_allowed = store->bytes_allowed,
-                             .bytes_withheld = store->bytes_withheld,
-                             .taken_total = store->taken_total};
+                             .bytes_withheld = store->bytes_withheld};
     for (struct os_segment *segment = store->first; segment; segment = segment->next) {
         bool warm = os_segment_is_warm(segment);
         out->warm += warm;

@@ -80,10 +80,9 @@ struct os_stats {
     uint64_t bytes_warm;                /* of segments that nobody has */
     uint32_t segments, orphans, warm, processes, copies;
     uint32_t dead_pinned; /* dead objects that somebody still reads */
-    uint64_t dead_total, back_total, lost_total, full_total;
+    uint64_t dead_total, back_total, full_total;
     uint64_t bytes_allowed;  /* by bytes_max and the cgroup, at the last want */
     uint64_t bytes_withheld; /* of bytes_reserved: taken places whose pages were given back */
-    uint64_t taken_total;    /* objects that went to disk */
 };
 
 MT_MUST_USE mt_status os_store_new(const struct os_store_config *config, struct os_store **out_store);

@@ -73,7 +73,7 @@ struct os_store {
     uint64_t               bytes_withheld, bytes_allowed; /* allowed: as the last want saw it */
     mt_map                 victims;                       /* mt_map_key(place word) -> 1: on their way to disk */
     uint32_t               hand;                          /* segment where the search for victims goes on */
-    uint64_t               dead_total, back_total, lost_total, full_total, taken_total;
+    uint64_t               dead_total, back_total, full_total, taken_total;
 };
 
 struct os_process *os_store_find_process(const struct os_store *store, uint64_t process);

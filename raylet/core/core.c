@@ -166,7 +166,6 @@ static void fire_timers(struct rlt *r)
 
 static void proc_closed(struct rlt *r, struct rlt_proc *p, const char *lacked)
 {
-    p->is_closed = true;
     rlt_pool_lacks(p, lacked);
     rlt_proc_gone(r, p);
 }

@@ -78,7 +78,6 @@ void rlt_each_proc(const struct rlt *r, void (*fn)(void *user, const struct rlt_
 struct rlt_class_view {
     uint64_t owner; /* process */
     int32_t  owner_pid;
-    uint32_t class_id;
     uint32_t wanted, held; /* leases */
     char     name[CTL_NAME_SIZE];
     char     resources[128]; /* of one lease: "CPU:1 GPU:0.5" */
@@ -86,9 +85,9 @@ struct rlt_class_view {
 };
 /* Where what a worker prints goes. */
 struct rlt_output_view {
-    uint64_t worker, driver; /* processes */
-    uint32_t node;           /* of the driver */
-    bool     is_wanted;      /* by the driver */
+    uint64_t driver;    /* process */
+    uint32_t node;      /* of the driver */
+    bool     is_wanted; /* by the driver */
 };
 /* Of the worker behind `conn`, which may not have greeted yet. False: there is none. */
 bool rlt_output_of(const struct rlt *r, uint64_t conn, struct rlt_output_view *out);
@@ -112,9 +111,7 @@ uint64_t rlt_view_version(const struct rlt *r, uint32_t *out_count);
 struct rlt_bundle_view { /* of a placement group, reserved here */
     mt_id    group;
     uint32_t index;
-    uint64_t version;
     bool     is_committed;
-    uint32_t lease_count;
 };
 /* Fills up to `room`; returns how many there are. */
 uint32_t rlt_bundles_each(const struct rlt *r, struct rlt_bundle_view *out, uint32_t room);

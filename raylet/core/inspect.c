@@ -102,7 +102,6 @@ static void class_view(const struct rlt *r, const struct rlt_class *c, struct rl
 {
     out->owner = c->owner->process;
     out->owner_pid = c->owner->pid;
-    out->class_id = c->def.class_id;
     out->wanted = c->wanted;
     out->held = c->held;
     snprintf(out->name, sizeof out->name, "%.*s", CTL_NAME_SIZE - 1, c->def.name);
@@ -141,7 +140,7 @@ bool rlt_output_of(const struct rlt *r, uint64_t conn, struct rlt_output_view *o
     if (!p || !p->job || !p->job->hello || p->job->hello_size < sizeof h)
         return false;
     memcpy(&h, p->job->hello, sizeof h);
-    *out = (struct rlt_output_view){p->process, h.process, p->job->node, h.flags & CTL_HELLO_LOGS};
+    *out = (struct rlt_output_view){h.process, p->job->node, h.flags & CTL_HELLO_LOGS};
     return true;
 }
 
@@ -212,7 +211,7 @@ uint32_t rlt_bundles_each(const struct rlt *r, struct rlt_bundle_view *out, uint
     for (struct rlt_list *link = r->bundles.next; link != &r->bundles; link = link->next) {
         const struct rlt_bundle *b = mt_container_of(link, struct rlt_bundle, in_all);
         if (count < room)
-            out[count] = (struct rlt_bundle_view){b->group, b->index, b->version, b->state == BUNDLE_COMMITTED, b->lease_count};
+            out[count] = (struct rlt_bundle_view){b->group, b->index, b->state == BUNDLE_COMMITTED};
         count++;
     }
     return count;

@@ -17,7 +17,6 @@
  */
 #include "raylet/store/known.h"
 
-#include "core/base/log.h"
 #include "core/base/machine.h"
 #include "core/base/plant.h"
 

@@ -69,7 +69,7 @@ struct sh_leave {
     uint32_t        segment; /* ... up to here */
     uint64_t        offset;
     uint32_t        offers, next_node, count[LEAVE_NOBODYS + 1];
-    uint64_t        offered_bytes, moved, moved_bytes, told_ms;
+    uint64_t        offered_bytes, moved, moved_bytes;
     mt_map          full;    /* node -> bytes of the smallest value for which it had no room ... */
     uint64_t        full_ms; /* ... since then: forgotten by a look STUCK_AGAIN_MS later */
 };
@@ -238,7 +238,6 @@ static void tell(struct sh_leave *s, bool is_over)
     e.left.is_over = is_over;
     e.left.left = s->count[LEAVE_AGAIN] + (is_over ? 0 : s->count[LEAVE_FOUND] + s->count[LEAVE_OFFERED]);
     e.left.stuck = s->count[LEAVE_STUCK];
-    s->told_ms = io_now_ms();
     sh_post(s->sh, &e);
 }
 

@@ -9,7 +9,6 @@
 #include "raylet/store/serve.h"
 
 #include "core/base/limits/object.h"
-#include "raylet/store/known.h"
 #include "raylet/store/spill.h"
 
 #include <stdio.h>

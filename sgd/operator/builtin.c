@@ -22,8 +22,7 @@ enum { EVALUATE_BATCH = 256, GPT2_CONTEXT = 256 };
 struct builtin {
     struct sgd_model *model;
     float           **values, **gradients; /* the pointers that manta_sgd_param keeps */
-    int               classes;
-    manta_sgd        *in; /* whose this is */
+    manta_sgd        *in;                  /* whose this is */
 };
 
 typedef manta_status data_fn(manta_sgd *t, struct sgd_inputs *out);

@@ -7,7 +7,6 @@
 #include "sgd/operator/files.h"
 
 #include "core/base/limits/net.h"
-#include "sgd/ground/fail.h"
 #include "sgd/ground/file.h"
 #include "sgd/ground/text.h"
 

@@ -7,8 +7,6 @@
  */
 #include "sgd/operator/operator.h"
 
-#include "sgd/ground/text.h"
-
 #include "core/base/real.h"
 #include "core/base/reserved.h"
 

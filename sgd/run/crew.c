@@ -162,19 +162,19 @@ static manta_status take_train(struct sgd_crew *crew, struct sgd_hand *hand, sgd
     return code;
 }
 
-static manta_status take_connect(struct sgd_crew *crew, struct sgd_hand *hand, sgd_crew_tell *tell, manta_error *e)
+/* One that can't connect is no error: without it the change is made in another way. */
+static void take_connect(struct sgd_crew *crew, struct sgd_hand *hand, sgd_crew_tell *tell, manta_error *e)
 {
     int64_t      answer = MANTA_EINTERNAL;
     manta_status code = answer_take(&hand->connect, &answer, sizeof answer, e);
     hand->has_failed = code != MANTA_OK || answer != MANTA_OK;
     if (is_death(hand, code))
         die(crew, hand, tell, e);
-    return MANTA_OK; /* without it the change is made in another way */
 }
 
 /* Of orders that wait behind others a death is of interest, and that they have failed; dropped, that they are over. Else the answer
  * stays where it is until they are the present ones. */
-static manta_status take_next(struct sgd_crew *crew, struct sgd_hand *hand, sgd_crew_tell *tell, manta_error *e)
+static void take_next(struct sgd_crew *crew, struct sgd_hand *hand, sgd_crew_tell *tell, manta_error *e)
 {
     manta_view   view = {0};
     manta_status code = manta_get(hand->next, 0, &view, e);
@@ -188,7 +188,6 @@ static manta_status take_next(struct sgd_crew *crew, struct sgd_hand *hand, sgd_
         manta_free(hand->next);
         hand->next = NULL;
     }
-    return MANTA_OK;
 }
 
 static manta_status hand_look(struct sgd_crew *crew, struct sgd_hand *hand, const manta_ref *ref, sgd_crew_tell *tell,
@@ -196,11 +195,13 @@ static manta_status hand_look(struct sgd_crew *crew, struct sgd_hand *hand, cons
 {
     if (ref == hand->ready)
         return take_ready(crew, hand, tell, e);
-    if (ref == hand->connect)
-        return take_connect(crew, hand, tell, e);
     if (ref == hand->train)
         return take_train(crew, hand, tell, e);
-    return ref == hand->next ? take_next(crew, hand, tell, e) : MANTA_OK;
+    if (ref == hand->connect)
+        take_connect(crew, hand, tell, e);
+    else if (ref == hand->next)
+        take_next(crew, hand, tell, e);
+    return MANTA_OK;
 }
 
 /* Of one that is killed there is always a call by whose failure its death is heard: what it was asked before may have been
@@ -223,7 +224,7 @@ static size_t refs_of(const struct sgd_crew *crew, struct sgd_hand *hand, manta_
     return count;
 }
 
-manta_status sgd_crew_look(struct sgd_crew *crew, manta_ref *also, int wait_ms, sgd_crew_tell *tell, manta_error *e)
+manta_status sgd_crew_look(struct sgd_crew *crew, manta_ref *also, sgd_crew_tell *tell, manta_error *e)
 {
     manta_ref       *refs[SGD_HAND_REFS * SGD_HANDS_MAX + 1];
     struct sgd_hand *whose[SGD_HAND_REFS * SGD_HANDS_MAX];
@@ -238,10 +239,10 @@ manta_status sgd_crew_look(struct sgd_crew *crew, manta_ref *also, int wait_ms, 
     refs[count] = also;
     size_t all = count + (also != NULL);
     if (all == 0) { /* nobody is asked anything: who waits for more workers must not look all the time */
-        mt_sleep_ms(wait_ms);
+        mt_sleep_ms(MT_TRAIN_LOOK_MS);
         return MANTA_OK;
     }
-    int n = manta_wait(refs, all, 1, wait_ms, is_there, e);
+    int n = manta_wait(refs, all, 1, MT_TRAIN_LOOK_MS, is_there, e);
     if (n < 0)
         return -n;
     for (size_t i = 0; i < count && code == MANTA_OK; i++)

@@ -73,10 +73,10 @@ void sgd_crew_connect(struct sgd_hand *hand, const struct sgd_order *order);
 void sgd_crew_order_next(struct sgd_hand *hand, const struct sgd_order *order);
 /* That generation is the present one. */
 void sgd_crew_next_take(struct sgd_hand *hand);
-/* Waits up to `wait_ms` until there is news of a hand, or `also` (NULL: nothing) is ready, and calls `tell` for each hand's. A
+/* Waits up to MT_TRAIN_LOOK_MS until there is news of a hand, or `also` (NULL: nothing) is ready; calls `tell` for each hand's. A
  * failure that is not a death (a type that does not exist, no node that could ever run it, an error of its creation) ends the look
  * with its code in *e. Returns 0 or that code. */
-manta_status sgd_crew_look(struct sgd_crew *crew, manta_ref *also, int wait_ms, sgd_crew_tell *tell, manta_error *e);
+manta_status sgd_crew_look(struct sgd_crew *crew, manta_ref *also, sgd_crew_tell *tell, manta_error *e);
 
 /* Asks idle spares for a sign of life, and kills those that have given none for MT_TRAIN_RETURN_MS. */
 void sgd_crew_ping(struct sgd_crew *crew);

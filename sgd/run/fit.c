@@ -374,7 +374,7 @@ static manta_status gather(struct sgd_fit *fit, manta_error *e)
             told = ready;
         }
         sgd_crew_ping(&fit->crew);
-        code = sgd_crew_look(&fit->crew, fit->places.nodes.news, MT_TRAIN_LOOK_MS, on_news, e);
+        code = sgd_crew_look(&fit->crew, fit->places.nodes.news, on_news, e);
     }
     return code;
 }
@@ -552,7 +552,7 @@ static manta_status generation_wait(struct sgd_fit *fit, manta_error *e)
     bool         has_next = false;
     while (code == MANTA_OK && (is_anybody_out(fit) || has_next)) {
         (void)pause_look(fit);
-        code = sgd_crew_look(&fit->crew, fit->places.nodes.news, MT_TRAIN_LOOK_MS, on_news, e);
+        code = sgd_crew_look(&fit->crew, fit->places.nodes.news, on_news, e);
         sgd_fit_read_notes(fit);
         (void)sgd_fit_read_spans(fit, NULL);
         if (code == MANTA_OK)

@@ -395,10 +395,8 @@ static bool answer_take(struct sgd_place *place, int wait_ms, void (*tell)(void 
         snprintf(place->why, sizeof place->why, "%s", code == MANTA_OK || place->state != SGD_PLACE_OPENING ? "" : e.message);
         return false;
     }
-    if (place->state == SGD_PLACE_OPENING) {
-        place->opened_ns = mt_now_ns();
+    if (place->state == SGD_PLACE_OPENING)
         sgd_place_set_state(place, SGD_PLACE_OPEN);
-    }
     place->region = news.region;
     place->cursor = news.cursor;
     place->stopped = news.stopped;

@@ -73,7 +73,7 @@ struct sgd_place {
     uint64_t              region;
     manta_actor          *post;  /* NULL: place 0 */
     manta_ref            *asked; /* a look that is not answered yet */
-    int64_t               asked_ns, opened_ns;
+    int64_t               asked_ns;
     bool                  is_behind;    /* its last answer was full */
     bool                  is_suspect;   /* the head has not heard of its node for a while, when it was last asked */
     bool                  is_away;      /* LOST: the link to it is silent; whoever is there may live, and can't be asked */

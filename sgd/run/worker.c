@@ -18,7 +18,6 @@
 #include "sgd/run/run.h"
 #include "sgd/sum/ahead.h"
 #include "sgd/train/saver.h"
-#include "sgd/watch/next.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,6 @@
 #include "sgd/sum/ahead.h"
 
 #include "core/base/machine.h"
-#include "sgd/sum/wide.h"
 
 #include <stdlib.h>
 #include <string.h>

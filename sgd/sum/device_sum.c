@@ -11,7 +11,6 @@
 
 #include "core/base/clock.h"
 #include "sgd/sum/collective.h"
-#include "sgd/sum/wide.h"
 #include "sgd/coll/gpu/nccl.h"
 
 #include <pthread.h>

@@ -20,7 +20,7 @@ mt_status swp_crew_init(struct swp_crew *crew, int count, int most, const char *
 {
     size_t n = (size_t)most;
     bool   is_gang = o->command && o->command->gang; /* which reserves for itself */
-    *crew = (struct swp_crew){.count = count, .most = most, .trial = trial};
+    *crew = (struct swp_crew){.count = count, .trial = trial};
     crew->wish = (manta_wish){.num_cpus = swp_cpus(o),
                               .num_gpus = o->gpus,
                               .memory = o->memory,

@@ -27,7 +27,7 @@ struct swp_seat {
 
 struct swp_crew {
     struct swp_seat *seats;
-    int              count, most; /* most: `count` may grow to that */
+    int              count;
     const char      *trial;
     mt_buf           setup;
     char             ends[MT_PATH_BYTES_MAX + 64]; /* what names of files of ends begin with */
@@ -43,6 +43,7 @@ struct swp_crew {
     char             text[MT_ERROR_BYTES_MAX]; /* for people, why swp_crew_look failed; else "" */
 };
 
+/* `count` may grow to `most`. */
 MT_MUST_USE mt_status swp_crew_init(struct swp_crew *crew, int count, int most, const char *trial, const manta_sweep_opts *opts,
                                     const char *folder);
 /* Kills who is left, and frees all. */

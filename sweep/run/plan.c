@@ -183,7 +183,7 @@ static manta_status scheduler_take(struct swp_plan *plan, const manta_sweep_opts
 manta_status swp_plan_make(struct swp_plan *plan, const char *trial, const manta_sweep_opts *o, manta_error *e)
 {
     struct swp_problem problem = {0};
-    *plan = (struct swp_plan){.name = o->name ? o->name : "sweep", .trial = trial ? trial : ""};
+    *plan = (struct swp_plan){.trial = trial ? trial : ""};
     manta_status code = swp_folder_of(o->storage, o->name, plan->folder, e);
     if (code == MANTA_OK)
         code = numbers_check(o, e);

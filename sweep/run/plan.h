@@ -16,7 +16,7 @@
 
 struct swp_plan {
     char                     folder[MT_PATH_BYTES_MAX];
-    const char              *name, *trial; /* trial: "" for a command */
+    const char              *trial; /* "" for a command */
     struct swp_space        *space;
     struct swp_sampler      *sampler;
     struct swp_ask          *ask; /* another program as sampler */

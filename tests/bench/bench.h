@@ -72,7 +72,6 @@ struct bench {
     struct bench_options options;
     char                 program[4096];       /* this executable */
     double               floors[FLOOR_COUNT]; /* 0: not measured yet */
-    bool                 is_connected;
     int                  cpus;
     int64_t              next; /* argument of the next call, so that no two are alike */
     manta_ref           *refs[BENCH_DEEP];

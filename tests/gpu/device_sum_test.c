@@ -15,7 +15,6 @@
 #include "core/base/rng.h"
 #include "sgd/sum/collective.h"
 #include "sgd/sum/device_sum.h"
-#include "sgd/sum/wide.h"
 #include "tests/gpu/table.h"
 
 #include <pthread.h>

@@ -166,7 +166,6 @@ struct sim {
     mt_map              died_at, died_on; /* number of a process -> when, and serial of its raylet (0: that hears of it late) */
     uint64_t            disk_full_until;
     struct sim_node    *nodes[SIM_NODES_MAX];
-    int                 node_count;
     struct sim_net     *net;
     struct sim_head    *head;
     struct sim_redis   *redis; /* NULL: the store is a disk */
@@ -174,7 +173,6 @@ struct sim {
     struct sim_groups  *groups;
     struct sim_oracle  *oracle;
     struct sim_drains  *drains;
-    struct sim_fault   *fault;
     struct sim_counters counters;
     uint32_t            drivers_started, drivers_over, drivers_alive;
     uint32_t            drivers_late;  /* started when the cluster has had time to settle: they look whether it has */

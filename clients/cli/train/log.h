@@ -40,7 +40,6 @@ struct train_log {
     bool              is_terminal, is_quiet, has_bar; /* has_bar: the cursor stands behind one */
     double            begun_s;
     int64_t           begun_step;
-    double            loss, samples_per_s;
 };
 
 /* False: `error` says what can't be opened. */

@@ -59,7 +59,7 @@ static mt_status act(struct gng_gang *g, enum gng_action_kind kind)
 
 void gng_init(struct gng_gang *g, int max_restarts, int64_t term_ns)
 {
-    *g = (struct gng_gang){.max_restarts = max_restarts, .term_ns = term_ns, .first_failed = -1};
+    *g = (struct gng_gang){.max_restarts = max_restarts, .term_ns = term_ns};
     (void)!act(g, GNG_DO_RESERVE).code; /* the first of a list that has room for it, or the shell has nothing to do at all */
 }
 
@@ -204,24 +204,21 @@ static mt_status on_ready(struct gng_gang *g, int member)
     if (count_of(g, GNG_MEMBER_READY) < g->count && !MT_PLANT(MT_PLANT_GANG_PART))
         return mt_ok();
     for (int i = 0; i < g->count; i++) {
-        g->members[i].is_failed = g->members[i].serves = false;
+        g->members[i].serves = false;
         if (g->members[i].state == GNG_MEMBER_READY)
             member_set_state(&g->members[i], GNG_MEMBER_RUNNING);
     }
     g->attempt++;
     g->hires = 0;
-    g->first_failed = -1;
     g->cause = GNG_CAUSE_NONE;
     gang_set_state(g, GNG_RUNNING);
     return act(g, GNG_DO_START);
 }
 
-static mt_status failed(struct gng_gang *g, int member, int64_t now_ns)
+static mt_status failed(struct gng_gang *g, int64_t now_ns)
 {
-    g->members[member].is_failed = true;
     if (g->state != GNG_RUNNING) /* what a signal or another's death has ended is no reason */
         return end_look(g, now_ns);
-    g->first_failed = member;
     return stop(g, GNG_CAUSE_FAILED, SIGTERM, now_ns);
 }
 
@@ -249,7 +246,7 @@ static mt_status renew(struct gng_gang *g, int member)
 static mt_status on_fault(struct gng_gang *g, int member, int64_t now_ns)
 {
     if (!may_renew(g))
-        return g->state == GNG_RUNNING ? failed(g, member, now_ns) : mt_ok();
+        return g->state == GNG_RUNNING ? failed(g, now_ns) : mt_ok();
     if (MT_PLANT(MT_PLANT_GANG_RENEWED_TWICE))
         return renew(g, member);
     return mt_vec_push(&g->actions, (struct gng_action){.kind = GNG_DO_SIGNAL, .member = member, .number = SIGKILL});
@@ -274,7 +271,7 @@ static mt_status on_gone(struct gng_gang *g, int member, int64_t now_ns)
     if (g->state == GNG_GATHERING)
         return gather_failed(g);
     return has_run && m->is_leaving && g->state == GNG_RUNNING ? stop(g, GNG_CAUSE_LEAVING, SIGTERM, now_ns)
-           : has_run                                           ? failed(g, member, now_ns)
+           : has_run                                           ? failed(g, now_ns)
                                                                : mt_ok();
 }
 
@@ -285,7 +282,7 @@ static mt_status on_ended(struct gng_gang *g, const struct gng_event *ev)
         return mt_ok();
     member_set_state(m, GNG_MEMBER_ENDED);
     if (ev->ended.is_failed)
-        return may_renew(g) ? renew(g, ev->ended.member) : failed(g, ev->ended.member, ev->now_ns);
+        return may_renew(g) ? renew(g, ev->ended.member) : failed(g, ev->now_ns);
     if (g->state == GNG_RUNNING && serves_nobody(g))
         return stop(g, GNG_CAUSE_NONE, SIGTERM, ev->now_ns);
     return end_look(g, ev->now_ns);

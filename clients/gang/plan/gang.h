@@ -40,7 +40,6 @@ enum gng_member_state {
 struct gng_member {
     enum gng_member_state state;
     bool                  is_leaving; /* its node is drained */
-    bool                  is_failed;  /* its rank ended, and not with 0 */
     bool                  serves;     /* its rank serves others, and is ended when they have: a parameter server */
 };
 
@@ -106,7 +105,6 @@ struct gng_gang {
     int64_t            term_ns;                /* from SIGTERM to SIGKILL */
     uint32_t           attempt;                /* of all starts, from 1; 0: none yet */
     int                hires;                  /* in a row that came to nothing */
-    int                first_failed;           /* member; -1: none */
     int                signal_number;          /* the user's that ended it; 0: none */
     int64_t            limit_ns;               /* of the present wait; 0: none */
     bool               is_killed;              /* STOPPING: SIGKILL was sent */

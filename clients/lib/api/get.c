@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 /* Takes the lock, where there is such a reference; after manta_shutdown too. */
-static manta_status enter_with(manta_ref *handle, const char *call, struct own_ref **out, manta_error *e)
+static manta_status enter_with(manta_ref *handle, struct own_ref **out, manta_error *e)
 {
     manta_status code = lib_enter_held(e);
     if (MT_UNLIKELY(code != MANTA_OK))
@@ -25,7 +25,7 @@ static manta_status enter_with(manta_ref *handle, const char *call, struct own_r
     *out = lib_ref_in(&lib.own, handle);
     if (MT_LIKELY(*out != NULL))
         return MANTA_OK;
-    code = lib_handle_wrong(handle, LIB_OF_REF, call, e);
+    code = lib_handle_wrong(handle, LIB_OF_REF, "manta_get", e);
     lib_unlock();
     return code;
 }
@@ -110,7 +110,7 @@ manta_status manta_get(manta_ref *handle, int64_t timeout_ms, manta_view *out, m
     if (!handle || !out)
         return lib_error(e, MANTA_EINVAL, "manta_get of NULL, or without a place for the value");
     memset(out, 0, sizeof *out);
-    if ((code = enter_with(handle, "manta_get", &ref, e)) != MANTA_OK)
+    if ((code = enter_with(handle, &ref, e)) != MANTA_OK)
         return code;
     ref->holds++; /* another thread may free the handle while we wait */
     code = lib_await(ref, deadline, timeout_ms, e);
@@ -128,7 +128,7 @@ static manta_status get_scalar(manta_ref *handle, char type, size_t size, int64_
     manta_status    code;
     if (!handle || !out)
         return lib_error(e, MANTA_EINVAL, "manta_get of NULL, or without a place for the value");
-    if ((code = enter_with(handle, "manta_get", &ref, e)) != MANTA_OK)
+    if ((code = enter_with(handle, &ref, e)) != MANTA_OK)
         return code;
     if (MT_LIKELY(ref->state == OWN_REF_INLINE && ref->type == type && ref->size == size && !(ref->flags & OWN_REF_FREED))) {
         memcpy(out, own_ref_bytes(ref), size); /* it is there */

@@ -222,7 +222,6 @@ static void actors_end(struct own *own, struct own_failure *why)
                                     .holds = was.holds,
                                     .state = OWN_ACTOR_DEAD,
                                     .type = was.type,
-                                    .own = own,
                                     .incarnation = was.incarnation,
                                     .owner = was.owner,
                                     .owner_node = was.owner_node,

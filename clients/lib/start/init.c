@@ -213,7 +213,6 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
             return lib_error(e, st.code, "%s", text);
         return lib_error_status(e, st);
     }
-    lib.main_thread = pthread_self();
     lib_open(LIB_DRIVER);
     if (warden)
         lib_warden_serve(warden);

@@ -7,7 +7,6 @@
  */
 #include "raylet/core/head/head.h"
 #include "raylet/core/head/private.h"
-#include "raylet/core/schedule/schedule.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,7 +6,6 @@
  */
 #include "raylet/core/head/head.h"
 #include "raylet/core/head/private.h"
-#include "raylet/core/links/links.h"
 
 #include "core/text/labels.h"
 

@@ -102,7 +102,6 @@ struct rlt_a_sw_frame {
 };
 struct rlt_a_peer_dial {
     uint64_t    stream; /* new */
-    uint32_t    node;
     const char *address;
 };
 struct rlt_a_peer_send {

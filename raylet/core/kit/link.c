@@ -144,7 +144,6 @@ static void acknowledged(struct rlt_link *l, uint64_t sequence)
         else
             l->flight_bytes -= f->size;
         l->queued_bytes -= f->size;
-        l->acknowledged = f->sequence;
         l->first = f->next;
         if (!l->first)
             l->end = &l->first;

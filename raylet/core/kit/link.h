@@ -40,16 +40,16 @@ struct link_frame {
 struct rlt_link {
     uint32_t           node, epoch; /* the other end */
     uint64_t           number;
-    bool               is_agreed;          /* a frame of this number has come in */
-    struct link_frame *first, **end;       /* not acknowledged, oldest first */
-    struct link_frame *unsent;             /* the first of them that has not been sent on the present stream */
-    uint64_t           sent, acknowledged; /* sequences */
-    uint64_t           taken;              /* of the other direction: all up to here are in */
-    uint64_t           acked_taken;        /* ... and said so */
-    uint64_t           taken_bytes;        /* since the last acknowledgement that was sent */
-    uint64_t           queued_bytes;       /* not acknowledged, sent or not */
-    uint64_t           flight_bytes;       /* sent, not acknowledged */
-    uint64_t           credit;             /* of the other end */
+    bool               is_agreed;    /* a frame of this number has come in */
+    struct link_frame *first, **end; /* not acknowledged, oldest first */
+    struct link_frame *unsent;       /* the first of them that has not been sent on the present stream */
+    uint64_t           sent;         /* sequence */
+    uint64_t           taken;        /* of the other direction: all up to here are in */
+    uint64_t           acked_taken;  /* ... and said so */
+    uint64_t           taken_bytes;  /* since the last acknowledgement that was sent */
+    uint64_t           queued_bytes; /* not acknowledged, sent or not */
+    uint64_t           flight_bytes; /* sent, not acknowledged */
+    uint64_t           credit;       /* of the other end */
 };
 
 void link_init(struct rlt_link *l, uint32_t node, uint32_t epoch, uint64_t number);

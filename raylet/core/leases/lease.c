@@ -12,7 +12,6 @@
  */
 #include "raylet/core/jobs/jobs.h"
 #include "raylet/core/leases/leases.h"
-#include "raylet/core/leases/bundles.h"
 #include "raylet/core/leases/parts.h"
 #include "raylet/core/links/links.h"
 #include "raylet/core/pool/pool.h"
@@ -71,7 +70,6 @@ struct rlt_lease *rlt_lease_new(struct rlt *r, enum rlt_lease_kind kind, struct 
 static void lease_set_worker(struct rlt_lease *l, struct rlt_proc *worker)
 {
     l->worker = worker;
-    l->worker_process = worker->process;
     rlt_list_append(&worker->served, &l->in_worker);
     if (l->kind != LEASE_CALLER) {
         MT_ASSERT(!worker->lease);

@@ -14,7 +14,6 @@
 #include "raylet/core/links/links.h"
 #include "raylet/core/links/streams.h"
 
-#include "core/base/log.h"
 #include "core/base/limits/net.h"
 
 #include <stdio.h>
@@ -107,7 +106,6 @@ void rlt_peer_dial(struct rlt *r, struct rlt_peer *p)
     p->dialed_at = r->now;
     struct rlt_a_peer_dial *a = &rlt_act(r->out, RLT_A_PEER_DIAL)->peer_dial;
     a->stream = s->stream;
-    a->node = p->node;
     a->address = rlt_keep(r->out, n->address, sizeof n->address);
 }
 

@@ -59,7 +59,7 @@ static void zygote_start(struct rlt *r, struct rlt_job *job)
     const struct rlt_proc *driver = job->env ? job->env->base->driver : job->driver;
     if (job->zygote || job->is_ending || job_program(job) < 0)
         return;
-    struct rlt_proc *p = rlt_proc_new(r, r->next_conn++, MT_RLT_START_MS);
+    struct rlt_proc *p = rlt_proc_new(r, r->next_conn++);
     p->job = job;
     p->role = 0;
     p->is_child = true;
@@ -156,7 +156,7 @@ void rlt_pool_zygote_ready(struct rlt *r, struct rlt_proc *zygote)
 
 static void fork_worker(struct rlt *r, struct rlt_job *job)
 {
-    struct rlt_proc *p = rlt_proc_new(r, r->next_conn++, MT_RLT_START_MS);
+    struct rlt_proc *p = rlt_proc_new(r, r->next_conn++);
     struct ctl_fork  fork = {.token = p->conn};
     p->job = job;
     p->forked_by = job->zygote->conn;

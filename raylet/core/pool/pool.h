@@ -10,7 +10,7 @@
 
 /* ---- proc.c: one process ---- */
 
-struct rlt_proc *rlt_proc_new(struct rlt *r, uint64_t conn, uint64_t greets_in_ms); /* later it is given up */
+struct rlt_proc *rlt_proc_new(struct rlt *r, uint64_t conn); /* it greets within MT_RLT_START_MS, or is given up */
 void             rlt_proc_set_state(struct rlt_proc *p, enum rlt_proc_state next);
 bool             rlt_hello_strings_ok(const struct ctl_hello *h, const uint8_t *strings, size_t size);
 void             rlt_proc_leave(struct rlt *r, struct rlt_proc *p, uint64_t limit_ms,

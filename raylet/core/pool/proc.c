@@ -29,7 +29,7 @@ void rlt_proc_set_state(struct rlt_proc *p, enum rlt_proc_state next)
     p->state = next;
 }
 
-struct rlt_proc *rlt_proc_new(struct rlt *r, uint64_t conn, uint64_t greets_in_ms)
+struct rlt_proc *rlt_proc_new(struct rlt *r, uint64_t conn)
 {
     struct rlt_proc *p = rlt_calloc(sizeof *p);
     p->conn = conn;
@@ -41,7 +41,7 @@ struct rlt_proc *rlt_proc_new(struct rlt *r, uint64_t conn, uint64_t greets_in_m
     rlt_list_init(&p->in_idle);
     p->timer.kind = RLT_TIMER_PROC;
     rlt_map_put(&r->conns, mt_map_key(conn), p);
-    rlt_timer_set(r, &p->timer, r->now + greets_in_ms * RLT_MS);
+    rlt_timer_set(r, &p->timer, r->now + MT_RLT_START_MS * RLT_MS);
     return p;
 }
 

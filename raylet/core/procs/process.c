@@ -24,7 +24,7 @@ void rlt_proc_accepted(struct rlt *r, uint64_t conn, int32_t pid, const int32_t 
         rlt_act(r->out, RLT_A_CLOSE)->close.conn = conn;
         return;
     }
-    struct rlt_proc *p = rlt_proc_new(r, conn, MT_RLT_START_MS);
+    struct rlt_proc *p = rlt_proc_new(r, conn);
     p->pid = pid;
     for (int i = 0; i < RLT_LINE_MAX && line[i] && !p->leader; i++)
         p->leader = rlt_submit_of(r, line[i])[0] ? line[i] : 0;

@@ -86,7 +86,6 @@ static void lease_ok(struct rlt *r, struct rlt_peer *p, const struct peer_lease_
         return;
     }
     l->peer_route = ok->route;
-    l->worker_process = ok->worker;
     rlt_lease_set_state(l, LEASE_ACTIVE);
     l->owner->has_remote = true;
     l->granted_at = r->now;

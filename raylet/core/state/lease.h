@@ -42,7 +42,7 @@ struct rlt_lease {
     struct rlt_proc   *owner;  /* NULL: dead or elsewhere */
     struct rlt_proc   *worker; /* NULL: none yet, or elsewhere */
     struct rlt_job    *job;
-    uint64_t           owner_process, worker_process;
+    uint64_t           owner_process;
     uint32_t           owner_node, worker_node;
     uint32_t           incarnation;
     mt_id              request; /* of CTL_LANE_WANT */

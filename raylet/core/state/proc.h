@@ -37,7 +37,6 @@ struct rlt_proc {
     bool                is_child; /* zygote or worker: a wait status will come */
     bool                has_status;
     bool                is_drained;
-    bool                is_closed;  /* its socket has ended */
     bool                has_names;  /* it has put a name at the head */
     bool                has_remote; /* it has had leases on other nodes: what it owns may lie there */
     bool                is_leaving; /* CTL_SHUTDOWN was sent */

@@ -111,7 +111,7 @@ struct rlt {
     struct rlt_list     bundles; /* rlt_bundle.in_all */
     uint32_t            bundle_count;
     uint64_t            bundle_changes; /* counts them, for reports */
-    uint64_t            next_conn, next_lease, next_token;
+    uint64_t            next_conn, next_lease;
     uint32_t            next_route, next_region;
     uint32_t            worker_count;
     uint32_t            crowd; /* enum lane_crowd, as last told */

@@ -58,14 +58,12 @@ struct sh_conn {
 };
 
 struct sh_lane {
-    uint64_t lane;
-    int      fd;
-    void    *memory;
+    int   fd;
+    void *memory;
 };
 
 struct sh_region {
-    uint64_t number;
-    int      fd;
+    int fd;
 };
 
 /* What one worker has run: memory that it writes and this raylet reads, kept for a while after its end. */

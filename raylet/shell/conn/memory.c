@@ -162,7 +162,6 @@ mt_status sh_lane_new(struct sh *sh, uint64_t lane)
     mt_status       st;
     if (!l)
         return mt_error(MT_ENOMEM, 0, "lane");
-    l->lane = lane;
     MT_TRY_GOTO(st, sh_memory_make("manta-lane", LANE_BYTES, &l->fd, &l->memory), err_free);
     MT_TRY_GOTO(st, mt_vec_push(&sh->new_lanes, lane), err_drop);
     MT_TRY_GOTO(st, mt_map_put_ptr(&sh->lanes, mt_map_key(lane), l), err_drop);
@@ -200,7 +199,6 @@ mt_status sh_region_new(struct sh *sh, uint64_t number, uint64_t size)
     mt_status         st;
     if (!region)
         return mt_error(MT_ENOMEM, 0, "region");
-    region->number = number;
     MT_TRY_GOTO(st, os_memory_create("manta-region", size, &region->fd, NULL), err_free);
     MT_TRY_GOTO(st, mt_map_put_ptr(&sh->regions, mt_map_key(number), region), err_close);
     return mt_ok();

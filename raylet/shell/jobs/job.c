@@ -23,7 +23,6 @@
 #include "core/sha/sha256.h"
 #include "core/rpc/codec.h"
 #include "core/rpc/rpc.h"
-#include "core/sys/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -11,7 +11,6 @@
 #include "core/base/limits/text.h"
 #include "raylet/shell/conn/conn.h"
 #include "raylet/shell/look/look.h"
-#include "raylet/store/store.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -107,7 +107,6 @@ static void call_of(int32_t pid, char *out, size_t size, bool *cut)
 /* ---- asking -------------------------------------------------------------------------------------------------------- */
 
 struct choice {
-    struct sh     *sh;
     struct taking *t;
     uint64_t       after;
 };
@@ -210,7 +209,7 @@ static void timer_fired(struct io_timer *timer)
 void sh_stacks(struct sh *sh, uint64_t number, const struct lane_look *look, struct sh_cursor at)
 {
     struct taking *t = calloc(1, sizeof *t);
-    struct choice  c = {.sh = sh, .t = t, .after = at.at[0]};
+    struct choice  c = {.t = t, .after = at.at[0]};
     if (!sh->stacks && (sh->stacks = calloc(1, sizeof *sh->stacks))) {
         sh->stacks->sh = sh;
         sh->stacks->timer.fire = timer_fired;

@@ -26,7 +26,6 @@ struct head_copy {                   /* a file that is being made */
 struct head_copy_info {
     char     cluster[HEAD_CLUSTER_SIZE];
     uint64_t count; /* of records */
-    uint64_t size;
     uint8_t  digest[MT_SHA256_SIZE];
 };
 

@@ -138,7 +138,7 @@ static mt_status check(mt_reader r, const uint8_t *from, struct head_copy_info *
 mt_status head_copy_read(mt_view file, struct head_copy_info *out, struct head_store_reader *reader)
 {
     mt_reader r = mt_reader_of(file);
-    *out = (struct head_copy_info){.size = file.size};
+    *out = (struct head_copy_info){.count = 0};
     mt_view start = mt_reader_bytes(&r, sizeof magic - 1);
     if (r.failed || !mt_view_equal(start, mt_view_text(magic)))
         return mt_error(MT_ECORRUPT, 0, "that is no backup of a cluster's state");

@@ -43,11 +43,9 @@ MT_MUST_USE mt_status head_step(struct head *head, const struct head_event *even
 
 /* ---- questions of the shell and of tests; nothing changes ------------------------------------------------------ */
 struct head_job_view {
-    bool        is_ended;
-    const char *state;
-    uint32_t    attempt;
-    uint32_t    node;
-    uint64_t    log_size; /* counts every append that was ever asked for */
+    bool     is_ended;
+    uint32_t attempt;
+    uint64_t log_size; /* counts every append that was ever asked for */
 };
 /* ENOENT. */
 MT_MUST_USE mt_status head_job_look(const struct head *head, const char *id, struct head_job_view *out);

@@ -96,8 +96,7 @@ mt_status head_job_look(const struct head *h, const char *id, struct head_job_vi
     const struct job *job = head_jobs_find(h, id);
     if (!job)
         return mt_error(MT_ENOENT, 0, "find a job");
-    *out = (struct head_job_view){head_jobs_has_ended(job), head_jobs_state_text(job->state), job->attempt, job->node,
-                                  job->log_size};
+    *out = (struct head_job_view){head_jobs_has_ended(job), job->attempt, job->log_size};
     return mt_ok();
 }
 

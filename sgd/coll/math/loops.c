@@ -196,8 +196,6 @@ static void stream(void *to, const void *from, size_t lines)
         line_stream((char *)to + i * 64, (const char *)from + i * 64);
 }
 
-#define TEXT_(x) #x
-#define TEXT(x)  TEXT_(x)
 #define ROW(type) \
     { \
         [COLL_SUM] = sum_##type, [COLL_MAX] = max_##type, [COLL_MIN] = min_##type \
@@ -207,7 +205,6 @@ static void stream(void *to, const void *from, size_t lines)
         [COLL_SUM] = past_sum_##type, [COLL_MAX] = past_max_##type, [COLL_MIN] = past_min_##type \
     }
 const struct coll_loops PASTE(coll_loops, COLL_BUILD) = {
-    .name = TEXT(COLL_BUILD),
     .combine = {[COLL_LANE_F32] = ROW(f32),
                 [COLL_LANE_F64] = ROW(f64),
                 [COLL_LANE_I32] = ROW(i32),

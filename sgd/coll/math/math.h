@@ -35,7 +35,6 @@ enum { COLL_BESIDE_BYTES = 256 };
 enum coll_lane { COLL_LANE_F32, COLL_LANE_F64, COLL_LANE_I32, COLL_LANE_I64, COLL_LANE_U8, COLL_LANES };
 /* The loops of one instruction set; n elements each. An output may be one of the inputs, exactly; widen and narrow: none. */
 struct coll_loops {
-    const char *name; /* "base", "avx2", "avx512" */
     /* out = a (op) b, by lane; there is no entry for the mean, which is a sum. */
     void (*combine[COLL_LANES][COLL_OPS])(void *out, const void *a, const void *b, size_t n);
     void (*divide[COLL_LANES])(void *x, size_t n, uint32_t by);
@@ -48,7 +47,7 @@ struct coll_loops {
                                                const struct coll_also *also);
 };
 
-/* The fastest loops that this processor has, or those called `name` where it has them (else NULL). */
+/* The fastest loops that this processor has, or those called `name` ("base", "avx2", "avx512") where it has them (else NULL). */
 const struct coll_loops *coll_loops_choose(const char *name);
 
 /* Bytes of an element; "float32", ...; "sum", ... Both for a number in range. */

@@ -35,7 +35,6 @@ struct actor_step {
     manta_actor     **crowd;
     manta_actor      *targets[ACTORS_MAX];
     int               target_count;
-    bool              with_put;
 };
 
 /* Another process must answer: asks the actor for its pid. */

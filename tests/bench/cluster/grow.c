@@ -12,7 +12,6 @@
 
 #include "clients/control/manta_client.h"
 #include "tests/bench/cluster/rig.h"
-#include "tests/bench/functions.h"
 
 #include <signal.h>
 #include <stdio.h>

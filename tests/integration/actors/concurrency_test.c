@@ -19,7 +19,7 @@ struct meeting {
     pthread_mutex_t    lock;
     pthread_cond_t     change;
     struct test_board *board;
-    int                inside, most, waiting_open;
+    int                inside, most;
     int64_t            last; /* of the calls that are numbered */
     int64_t            unordered;
     int64_t            clocks[PACERS];

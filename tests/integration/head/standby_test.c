@@ -22,7 +22,7 @@ enum { JOBS_MAX = 100000, HEADS = 2 };
 struct world {
     struct redis_server redis;
     struct daemon       heads[HEADS];
-    char                logs[HEADS][128], token[160], list[200], token_file[160];
+    char                logs[HEADS][128], list[200], token_file[160];
 };
 
 static int number_of(const char *name, int otherwise)

@@ -238,8 +238,7 @@ static void data_clear(void)
 struct follow {
     int     validated, reported, kills, stops; /* stops: how often it was told to */
     int64_t stop_at, steps, next_step;
-    double  widest, rate;
-    char    saved_text[256];
+    double  widest;
     int     pids[8], stage, workers, most;
     bool    is_elastic;
     char    sizes[64];

@@ -36,7 +36,6 @@ static manta_status say_one(manta_ctx *c, int argc, const manta_arg *argv)
 MANTA_REGISTER(say_one, "l*>s");
 
 struct keeper {
-    int  argc;
     char letters[512];
 };
 static manta_status keeper_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
@@ -45,7 +44,6 @@ static manta_status keeper_new(manta_ctx *c, void **self, int argc, const manta_
     (void)c;
     for (int i = 0; i < argc; i++)
         k->letters[i] = argv[i].type;
-    k->argc = argc;
     *self = k;
     return MANTA_OK;
 }

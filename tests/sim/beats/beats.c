@@ -10,7 +10,6 @@
 #include "tests/sim/beats/beats.h"
 
 #include "core/base/limits/net.h"
-#include "core/base/limits/raylet.h"
 #include "core/base/rng.h"
 #include "core/ds/heap.h"
 #include "core/proto/manta.pb-c.h"

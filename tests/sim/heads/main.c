@@ -45,7 +45,7 @@ struct flying { /* a request on its way, or an answer */
 };
 
 struct node {
-    bool               is_alive, is_stopped, leads, is_loaded, wants_leave;
+    bool               is_alive, is_stopped, leads, is_loaded;
     uint64_t           until, life; /* dead or stopped until then; counts its processes */
     uint64_t           cut_until;   /* from the store */
     double             rate;
@@ -67,7 +67,7 @@ static struct sim {
     uint64_t          copy_count, down_until, spared_until, restored_at;
     struct node       heads[HEADS];
     struct flying     flying[FLYING];
-    uint64_t          next_number, next_commit, acknowledged_count, fence, fences;
+    uint64_t          next_number, next_commit, acknowledged_count, fence;
     bool              acknowledged[COMMITS_MAX];
     uint64_t          last_leads_by, last_fence, acknowledged_at, takeovers, claims, failovers, handed;
     const char       *broken;
@@ -186,7 +186,7 @@ static void forget_process(struct node *n)
 {
     if (n->leads)
         head_leader_fini(&n->leader);
-    n->leads = n->is_loaded = n->wants_leave = false;
+    n->leads = n->is_loaded = false;
     n->asked = n->commit = n->connected = n->gone_at = 0;
 }
 
@@ -254,7 +254,6 @@ static void next_lead(struct node *n)
 {
     struct head_ask ask;
     if (n->role.state == HEAD_HANDING && n->leader.next.seq == 0) {
-        n->wants_leave = true;
         ask = (struct head_ask){.kind = HEAD_ASK_LEAVE, .at = n->leader.at};
         send(n, &ask);
         return;
@@ -282,7 +281,7 @@ static void followed(struct node *n)
         n->handed_at = clock_of(n);
     head_role_followed(&n->role, n->run, clock_of(n));
     head_leader_fini(&n->leader);
-    n->leads = n->is_loaded = n->wants_leave = false;
+    n->leads = n->is_loaded = false;
     n->commit = 0;
 }
 

@@ -20,7 +20,6 @@
 #include "tests/sim/shells/node.h"
 #include "tests/sim/shells/proc.h"
 #include "tests/sim/shells/store.h"
-#include "tests/sim/twins/net.h"
 
 #include <stdlib.h>
 

@@ -48,7 +48,6 @@ struct job {
     uint64_t call; /* under way; 0: none */
     uint64_t turn; /* number of the client's turn that is due: an earlier one does nothing */
     int      method;
-    uint32_t attempts_started; /* highest attempt that a node began */
     uint32_t runs;
     uint64_t seen_attempts[16]; /* bits */
     uint8_t *log;               /* at the head */

@@ -6,7 +6,6 @@
  */
 #include "tests/sim/load/object.h"
 
-#include "tests/sim/shells/node.h"
 #include "tests/sim/shells/proc.h"
 
 #include <sys/mman.h>

@@ -430,7 +430,7 @@ static void found(struct sim_proc *p, const struct ctl_name *name)
     snprintf(wire.name, sizeof wire.name, "counter");
     struct own_actor *actor = own_actor_borrow(&p->own, &wire);
     SIM_REQUIRE(p->s, actor, "borrow found no memory");
-    c->handles[c->handle_count++] = (struct sim_handle){.actor = actor, .id = name->actor, .is_found = true};
+    c->handles[c->handle_count++] = (struct sim_handle){.actor = actor, .id = name->actor};
 }
 
 /* An answer has room for so many, and restarted raylets have numbers of their own: the living ones may be on the second page. */

@@ -51,7 +51,6 @@ static void place(struct world *w, struct job *job)
             w->things[job->places[b] - 1].was_used = true;
         }
     job->ends_ms = w->now + job->takes_ms;
-    job->has_run = true;
     w->wants_tell = true;
 }
 

@@ -39,7 +39,7 @@ struct thing {                          /* at the provider */
     int64_t  cpus, gpus;
 };
 struct job {
-    bool     is_there, has_run;
+    bool     is_there;
     uint32_t bundles, places[GANG_MAX]; /* of things + 1; 0: nowhere */
     int64_t  cpus;
     uint64_t ends_ms; /* 0: has not begun */

@@ -16,11 +16,10 @@ static struct lane_park *park_of(const struct sim_conn *c)
     return c && c->park ? (struct lane_park *)(void *)c->park->base : NULL;
 }
 
-static struct sim_conn *conn_new(struct sim_node *n, uint64_t conn, bool is_child)
+static struct sim_conn *conn_new(struct sim_node *n, uint64_t conn)
 {
     struct sim_conn *c = sim_alloc(sizeof *c);
     c->conn = conn;
-    c->is_child = is_child;
     c->is_open = true;
     if (mt_map_put_ptr(&n->conns, mt_map_key(conn), c).code)
         abort();
@@ -168,7 +167,7 @@ static uint64_t env_of(const struct rlt_a_spawn_zygote *a)
 
 static void act_spawn_zygote(struct sim *s, struct sim_node *n, const struct rlt_a_spawn_zygote *a)
 {
-    struct sim_conn  *c = conn_new(n, a->conn, true);
+    struct sim_conn  *c = conn_new(n, a->conn);
     struct ctl_hello  hello;
     struct sim_event *e = sim_after(s, sim_between(s, 50 * SIM_US, 500 * SIM_US), "spawned", spawned, n->serial);
     memcpy(&hello, a->hello, sizeof hello);
@@ -190,7 +189,7 @@ static void act_fork(struct sim *s, struct sim_node *n, const struct rlt_a_fork 
 {
     struct sim_conn *zygote = sim_conn_of(n, a->zygote);
     SIM_REQUIRE(s, zygote, "a fork is asked of a zygote that is gone");
-    conn_new(n, a->worker, true);
+    conn_new(n, a->worker);
     send_down(s, zygote, &a->record, a->payload, "fork", fork_message)->arg = a->worker;
 }
 

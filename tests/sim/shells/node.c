@@ -7,7 +7,6 @@
  */
 #include "tests/sim/shells/node.h"
 
-#include "tests/sim/oracle.h"
 #include "tests/sim/shells/store.h"
 
 enum { SIM_SWITCH_ROUNDS = 64 };

@@ -17,7 +17,7 @@ struct sim_conn {
     struct sim_mem *park;
     struct sim_mem *pins;
     uint64_t        up_at, down_at; /* when the last message of each direction arrives: their order is kept */
-    bool            is_child, is_watched, is_open;
+    bool            is_watched, is_open;
 };
 
 enum { SIM_PROGRAM_BYTES = 50000 };

@@ -118,7 +118,6 @@ struct sim_hold {
 struct sim_handle {
     struct own_actor *actor;
     mt_id             id;
-    bool              is_found; /* by name: somebody else made it */
 };
 
 enum { SIM_LISTED_MAX = 128 };

@@ -42,8 +42,7 @@ struct sim_redis {
     uint64_t           asked_server; /* server_number then */
     uint64_t           read_only_until, calm_until;
     char               cluster[HEAD_CLUSTER_SIZE];
-    bool               may_have_more; /* the head died with a commit under way: */
-    struct request    *last;          /* that one */
+    struct request    *last; /* the commit under way when the head died */
     MT_VEC(struct under_way) under_way;
     MT_VEC(struct request *) late; /* will arrive some day */
 };

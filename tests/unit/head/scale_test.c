@@ -5,7 +5,6 @@
  */
 #include "tests/unit/head/rig.h"
 
-#include "core/base/limits/scaler.h"
 #include "scheduler/scaler/scaler.h"
 
 #include <stdio.h>

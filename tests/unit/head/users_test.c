@@ -3,7 +3,6 @@
  * users_test.c - whose turn it is where two users always want more, by the head's core through hours of virtual time; and what
  * users may have at a time. With a number: that bug is planted (core/base/plant.h).
  */
-#include "core/base/limits/head.h"
 #include "core/base/plant.h"
 #include "core/base/rng.h"
 #include "tests/unit/head/rig.h"

@@ -147,7 +147,6 @@ struct ledger {
     uint64_t sent, settled, revoked, done;
     uint32_t free_slots[LANE_SLOTS];
     uint32_t free_count;
-    uint64_t slot_of[STRESS_WINDOW]; /* by sequence % window */
 };
 
 static void owner_send(struct side *s, struct ledger *l)

@@ -18,7 +18,7 @@ struct world {
     void             *lane;
     struct lane_park  park;
     struct own_class *cls;
-    struct own_ref   *sent, *queued, *waiting, *call;
+    struct own_ref   *sent, *queued, *waiting;
     struct own_actor *actor;
 };
 
@@ -52,7 +52,7 @@ static struct world *begin(void)
     w->waiting = submit(w, NULL, w->sent);
     spec.flags = CTL_CLASS_ACTOR;
     w->actor = own_actor_new(&w->own, &spec, "space", NULL, 0, 0, &create);
-    w->call = submit(w, w->actor, w->sent);
+    (void)submit(w, w->actor, w->sent);
     assert_null(own_check(&w->own));
     return w;
 }

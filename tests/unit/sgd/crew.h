@@ -51,7 +51,6 @@ struct crew {
     struct sgd_group_plan plan;
     crew_work             work;
     void                 *shared; /* more shared memory, for what the test wants */
-    uint32_t              members;
     pid_t                 pids[CREW_MAX];
     int                   orders[CREW_MAX], reports[CREW_MAX]; /* the parent's ends of pipes */
 };
@@ -123,7 +122,6 @@ static inline void crew_hire(struct crew *crew, uint32_t rank)
 static inline void crew_order_all(struct crew *crew, uint32_t generation, uint32_t members)
 {
     struct crew_order order = {generation, members};
-    crew->members = members;
     for (uint32_t rank = 0; rank < members; rank++)
         assert_int_equal(write(crew->orders[rank], &order, sizeof order), sizeof order);
 }

@@ -28,7 +28,6 @@ struct guarded {
     size_t   large;
     size_t   up, down;     /* bytes copied between the host and the device */
     uint32_t copies_large; /* copies of at least `large` bytes */
-    uint32_t casts;
     struct {
         void  *to, *bytes;
         size_t size;

@@ -26,7 +26,6 @@ static struct own_actor *actor_new(struct own *own, mt_id id, const char *name, 
     own_actor_set_state(actor, OWN_ACTOR_STARTING);
     actor->type = type;
     actor->owner = id.process;
-    actor->own = own;
     snprintf(actor->name, sizeof actor->name, "%s", name);
     return actor;
 }

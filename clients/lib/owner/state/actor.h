@@ -76,7 +76,6 @@ struct own_actor { /* the public manta_actor */
     uint32_t            watch_count;
     struct own_waiter  *askers;  /* creator: who waits for OWN_MSG_AT; `node` then is theirs, task NULL */
     mt_id               monitor; /* caller or creator: of the worker, for watches; zero if none */
-    struct own         *own;
 };
 
 extern const struct mt_machine own_actor_machine;

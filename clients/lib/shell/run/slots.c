@@ -9,7 +9,6 @@
  */
 #include "clients/lib/shell/context/context.h"
 #include "clients/lib/shell/run/inside.h"
-#include "clients/lib/shell/segments/segments.h"
 #include "clients/lib/shell/state/state.h"
 
 #include <stdlib.h>

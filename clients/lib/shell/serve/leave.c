@@ -46,8 +46,8 @@ void lib_actor_exit(void)
     leave(0);
 }
 
-MT_NORETURN void lib_leave(int code)
+MT_NORETURN void lib_leave(void)
 {
     leave_alone();
-    leave(code);
+    leave(0);
 }

@@ -184,7 +184,7 @@ MT_NORETURN static void thread_serve(manta_ctx *c)
         lib_act();
         if (lib.wrk.is_over && !lib.wrk.calls_running) {
             lib_unlock();
-            lib_leave(0);
+            lib_leave();
         }
         if (!pool.server)
             pool.server = c;

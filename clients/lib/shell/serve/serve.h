@@ -21,6 +21,6 @@ void lib_board_serve(void);
 /* The actor ends of its own will: its creator hears it, its state is destroyed, the process ends. Under the lock. */
 MT_NORETURN void lib_actor_exit(void);
 /* Destroys the actor, if there is one, and ends the process. Without the lock. */
-MT_NORETURN void lib_leave(int code);
+MT_NORETURN void lib_leave(void);
 
 #endif

@@ -100,7 +100,7 @@ static void worker_loop(void)
         lib_pump();
         if (may_leave()) {
             lib_unlock();
-            lib_leave(0);
+            lib_leave();
         }
         if (MT_UNLIKELY(lib.wrk.asks_board || lib.wrk.boards_gone.count))
             lib_board_serve();
@@ -125,7 +125,6 @@ MT_NORETURN void lib_worker_serve(int fd, int argc, char **argv)
         _exit(1);
     lib_open(LIB_WORKER);
     lib_name_process(&(struct wrk_run){.record = {.kind = LANE_TASK}}, 0); /* it has run nothing */
-    lib.main_thread = pthread_self();
     lib_here_stack();
     worker_loop();
     _exit(0);

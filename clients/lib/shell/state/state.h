@@ -47,7 +47,6 @@ enum lib_role {
 struct lib_request {
     mt_id    id;
     bool     is_done;
-    int32_t  code;
     uint16_t kind; /* of the record that answered */
     int      fds[2];
     int      fd_count;
@@ -174,14 +173,13 @@ struct lib {
         uint64_t function; /* hash of the name as which ps, top and perf show this process, ... */
         uint64_t until_ns; /* ... and until when at least */
     } named;
-    bool      runs_once;     /* worker: as its park page says */
-    uint32_t  calls_waiting; /* worker: running tasks and calls that wait inside the library */
-    uint64_t  env;           /* key of the environment that our tasks are in unless they say otherwise; 0: none */
-    char      code[4096];    /* path of the .so that it loads; "": none */
-    pthread_t main_thread;
-    bool      has_set_checksum, has_set_lineage; /* manta_init: the environment variables of these options */
-    bool      is_warden;                         /* driver: of a detached actor */
-    bool      is_retiring;                       /* worker: a function has run max_calls times here; it takes nothing more */
+    bool     runs_once;     /* worker: as its park page says */
+    uint32_t calls_waiting; /* worker: running tasks and calls that wait inside the library */
+    uint64_t env;           /* key of the environment that our tasks are in unless they say otherwise; 0: none */
+    char     code[4096];    /* path of the .so that it loads; "": none */
+    bool     has_set_checksum, has_set_lineage; /* manta_init: the environment variables of these options */
+    bool     is_warden;                         /* driver: of a detached actor */
+    bool     is_retiring;                       /* worker: a function has run max_calls times here; it takes nothing more */
 };
 
 extern struct lib lib;

@@ -12,8 +12,6 @@
 #include "clients/lib/shell/values/values.h"
 #include "clients/lib/shell/wait/wait.h"
 
-#include "objectstore/layout/sum.h"
-
 #include <stdlib.h>
 
 enum { PIN_ATTEMPTS = 4 };

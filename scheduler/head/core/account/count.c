@@ -8,7 +8,6 @@
  */
 #include "scheduler/head/core/account/account.h"
 #include "scheduler/head/core/account/private.h"
-#include "scheduler/head/core/nodes/nodes.h"
 
 enum { MILLI = 1000 };
 

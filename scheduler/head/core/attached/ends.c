@@ -8,7 +8,6 @@
 #include "scheduler/head/core/calls/calls.h"
 #include "scheduler/head/core/groups/groups.h"
 #include "scheduler/head/core/jobs/attempts.h"
-#include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/names/names.h"
 #include "scheduler/head/core/nodes/nodes.h"
 #include "core/base/limits/net.h"

@@ -3,7 +3,6 @@
  * heads.c - which heads there are: the nodes keep the list for the day on which this one is gone.
  */
 #include "scheduler/head/core/attached/attached.h"
-#include "scheduler/head/core/nodes/nodes.h"
 
 #include <stdio.h>
 

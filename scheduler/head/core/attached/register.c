@@ -10,7 +10,6 @@
 #include "scheduler/head/core/calls/calls.h"
 #include "scheduler/head/core/groups/groups.h"
 #include "scheduler/head/core/jobs/attempts.h"
-#include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/nodes/nodes.h"
 #include "scheduler/head/core/trust/trust.h"
 #include "scheduler/head/core/wants/wants.h"

@@ -7,7 +7,6 @@
 #include "scheduler/head/core/groups/groups.h"
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/jobs/queue.h"
-#include "scheduler/head/core/nodes/nodes.h"
 #include "scheduler/head/core/nodes/view.h"
 
 /* Adds what placement groups reserve; head_view_node_free gives it back as well. */

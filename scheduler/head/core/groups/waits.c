@@ -4,7 +4,6 @@
  */
 
 #include "scheduler/head/core/groups/internal.h"
-#include "scheduler/head/core/nodes/nodes.h"
 
 void head_groups_reply(struct head *h, struct stream *s, mt_id request, int32_t code, const char *text, const struct group *g)
 {

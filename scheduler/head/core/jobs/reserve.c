@@ -9,7 +9,6 @@
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/jobs/private.h"
-#include "scheduler/head/core/nodes/nodes.h"
 
 #include "core/base/plant.h"
 

@@ -63,7 +63,6 @@ static struct bucket *bucket_of(struct head *h, struct job *job)
         free(b);
         return NULL;
     }
-    b->priority = spec->priority;
     b->request = request;
     b->limited = job->array && job->array->most ? job->array : NULL;
     if (spec->deadline_ms) {

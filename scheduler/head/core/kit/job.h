@@ -36,7 +36,6 @@ struct account;
 struct bucket {
     struct head_index_node at;
     char                  *key;
-    int32_t                priority;
     struct policy_request  request;
     mt_sorted              ready, parked; /* those that wait, by order: for room alone, and for something else before */
     uint32_t               members;       /* all */

@@ -10,7 +10,7 @@
 #include "scheduler/policy/policy.h"
 
 struct want {
-    uint64_t              owner, job, version;
+    uint64_t              owner, version;
     uint32_t              class_id;
     uint32_t              wanted;
     uint32_t              placed;     /* of them answered ... */

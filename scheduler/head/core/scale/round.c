@@ -4,7 +4,6 @@
  */
 #include "scheduler/head/core/scale/private.h"
 #include "scheduler/head/core/jobs/queue.h"
-#include "scheduler/head/core/nodes/nodes.h"
 
 #include "core/base/hash.h"
 

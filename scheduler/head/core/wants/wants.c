@@ -54,7 +54,7 @@ void head_wants_tell_again(struct node *n)
 
 static struct want read_want(struct head *h, struct node *n, const Manta__V1__Want *from, const struct want *old)
 {
-    struct want w = {.owner = from->owner, .job = from->job, .class_id = from->class_id, .version = from->version};
+    struct want w = {.owner = from->owner, .class_id = from->class_id, .version = from->version};
     char        text[HEAD_TEXT_SIZE];
     w.wanted = from->wanted;
     w.held = from->held;

@@ -146,17 +146,14 @@ struct finder {
     const char              *key;
     char                     value[64];
     size_t                   count;
-    bool                     has;
 };
 static mt_status find_record(struct head_store_reader *reader, enum head_table table, const uint8_t *key, size_t key_size,
                              const uint8_t *value, size_t value_size)
 {
     struct finder *f = mt_container_of(reader, struct finder, reader);
     f->count++;
-    if (table == HEAD_TABLE_NAMES && key_size == strlen(f->key) && memcmp(key, f->key, key_size) == 0) {
-        f->has = true;
+    if (table == HEAD_TABLE_NAMES && key_size == strlen(f->key) && memcmp(key, f->key, key_size) == 0)
         memcpy(f->value, value, value_size < sizeof f->value ? value_size : sizeof f->value - 1);
-    }
     return mt_ok();
 }
 

@@ -17,7 +17,7 @@ enum { MAX = MT_GROUP_MEMBERS_MAX, PAIRS_MAX = MAX / 2 };
 
 /* What a member has of a slice: the hash of a tree, 0: nothing. */
 struct world {
-    uint32_t members, steps, positions;
+    uint32_t members, steps;
     uint64_t has[MAX][MAX]; /* member, slice */
     uint32_t sent;
 };

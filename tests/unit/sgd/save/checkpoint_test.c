@@ -10,7 +10,6 @@
 
 #include "sgd/save/checkpoint.h"
 #include "sgd/ground/checksum.h"
-#include "sgd/ground/file.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -98,7 +98,6 @@ struct run {
     size_t                region_size;
     struct sgd_group_net  net;
     struct coll_door      doors[NODES_MAX];
-    float                *params; /* what rank 0 ended with */
     struct sgd_result     closed; /* what it found when it validated */
 };
 

@@ -34,8 +34,7 @@ struct run {
     const struct k_ops  *ops; /* the models' */
     struct sgd_optimizer optimizer;
     uint32_t             workers, vranks, steps;
-    bool                 can_sum;    /* between devices; but for */
-    uint32_t             refuses;    /* this rank; WORKERS_MAX: nobody does */
+    uint32_t             refuses;    /* this rank can't sum between devices; WORKERS_MAX: nobody does */
     uint32_t             late_after; /* the last rank begins without a state, after so many steps of the others; 0: with them */
     uint32_t             breaks;     /* this rank's device, in the step after the second; WORKERS_MAX: none does */
     pthread_barrier_t    between;    /* generations */
