@@ -281,6 +281,34 @@ static void declared_refs_stand_and_fall_with_the_value(void **state)
     end(w);
 }
 
+/* A value that declares both, and takes the holds on them. */
+static struct own_ref *declares(struct world *w, struct own_ref *a, struct own_ref *b)
+{
+    struct own_ref *ref = own_ref_new(&w->own, own_id_next(&w->own)), **declared = malloc(2 * sizeof *declared);
+    int64_t         x = 1;
+    declared[0] = a, declared[1] = b;
+    own_ref_set_inline(&w->own, ref, 'l', &x, sizeof x);
+    assert_int_equal(own_ref_declare(&w->own, ref, declared, 2).code, MT_OK);
+    return ref;
+}
+
+static void values_that_declare_others_fall_with_all_of_them(void **state)
+{
+    struct own_ref *leaves[4];
+    mt_id           ids[4];
+    (void)state;
+    struct world *w = begin(1, 0);
+    for (uint64_t i = 0; i < 4; i++) {
+        ids[i] = (mt_id){WORKER, (i + 1) << 16 | 1};
+        leaves[i] = own_ref_borrow(&w->own, &(struct lane_ref){.id = ids[i], .owner_node = 1});
+    }
+    own_ref_drop(&w->own, declares(w, declares(w, leaves[0], leaves[1]), declares(w, leaves[2], leaves[3])));
+    for (int i = 0; i < 4; i++)
+        assert_null(mt_map_ptr(&w->own.refs, ids[i]));
+    assert_int_equal(w->own.extras.count, 0);
+    end(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +321,7 @@ int main(void)
         cmocka_unit_test(items_of_a_second_attempt_are_taken_once),
         cmocka_unit_test(items_that_break_the_rules_end_the_lane),
         cmocka_unit_test(declared_refs_stand_and_fall_with_the_value),
+        cmocka_unit_test(values_that_declare_others_fall_with_all_of_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
