@@ -4,7 +4,7 @@
  *
  * Activations and the factors of products are bfloat16; sums, statistics, losses and the gradients of parameters are
  * float32. Rules are those of kernels.h: the stream comes first, nothing is allocated, nothing waits. The reference is in
- * reference/half.c, the CUDA code in k_half.cu, cuda/attention_half.cu and cuda/gemm.cu.
+ * reference/half.c, the CUDA code in cuda/layers.cu, vector.cu, attention_half.cu and gemm.cu.
  *
  * Buffers are aligned to 16 bytes and widths are multiples of 8 (EINVAL on a device).
  */

@@ -11,7 +11,7 @@
  *   submitting returns a manta_ref always; where it has failed, the ref holds the error, and manta_get tells it;
  *   every call may be made from any thread; those that may block say so, and each of them has a limit;
  *   a handle that was freed before, or never was one, gives EHANDLE, and nothing is touched; NULL may be freed;
- *   no call is async-signal-safe: it gives EDEADLK where it has interrupted another. None works in a forked child: EFORKED;
+ *   no call but manta_status_name is async-signal-safe (manta_error.h). None works in a forked child: EFORKED;
  *   the library prints nothing, installs no signal handler in a driver, and never ends the process.
  */
 #ifndef MANTA_H
@@ -563,7 +563,7 @@ MANTA_API void manta_actor_save(manta_ctx *c);
 /* SIGKILL. With `restart` the actor's restarts apply, else it stays dead. Does not wait. */
 MANTA_API manta_status manta_actor_kill(manta_actor *actor, bool restart);
 MANTA_API manta_actor *manta_actor_dup(manta_actor *actor);
-MANTA_API manta_status manta_actor_free(manta_actor *actor); /* its creator's last handle: it ends likewise; killed after 30 s */
+MANTA_API manta_status manta_actor_free(manta_actor *actor); /* creator's last one: as manta_actor_end; destroy has 30 s */
 
 /* Why and where something died. */
 typedef struct manta_death {
