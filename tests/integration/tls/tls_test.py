@@ -515,6 +515,8 @@ def start_redis(p):
     p[0].path("/tmp/redis").mkdir()
     server = p[0].start(tool, "--bind", ADDRESS[0], "--port", 6390, "--protected-mode", "no", "--dir", "/tmp/redis", "--save", "",
                         "--appendonly", "yes", "--appendfsync", "always", stdout=subprocess.DEVNULL)
+    ping = f"redis-cli -h {ADDRESS[0]} -p 6390 ping || true"
+    wait_until(lambda: "PONG" in p[0].run("sh", "-c", ping), "redis-server answers")
     return server, f"redis://{ADDRESS[0]}:6390/0?cluster=tls"
 
 

@@ -11,6 +11,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -65,7 +66,11 @@ class Redis:
         self.process = subprocess.Popen([tool, "--port", "0", "--unixsocket", self.socket, "--dir", p.root, "--save", "", "--appendonly",
                                          "yes", "--appendfsync", "always"], env=p.env, stdout=subprocess.DEVNULL,
                                         preexec_fn=dies_with_us)
-        wait_until(self.socket.exists, "redis-server starts")
+        wait_until(self.answers, "redis-server starts")
+
+    def answers(self):
+        with socket.socket(socket.AF_UNIX) as one:
+            return one.connect_ex(str(self.socket)) == 0
 
     def end(self):
         self.process.kill()
