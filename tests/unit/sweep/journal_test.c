@@ -6,6 +6,7 @@
 #include "sweep/journal/journal.h"
 
 #include "tests/plug/plug.h"
+#include "tests/unit/sweep/ahead.h"
 #include "tests/unit/sweep/test.h"
 
 #include "core/base/clock.h"
@@ -16,21 +17,10 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { ROUNDS = 12, ROUND_RECORDS = 40, TEXT_SIZE = 48 * 1024 }; /* 23 MB: more than the log holds before it is copied */
-
-/* The wall clock of a machine whose time was set an hour ahead, and is put right as soon as somebody has read it: who waits by it
- * waits an hour too long. The other clocks are the kernel's. */
-int clock_gettime(clockid_t clock, struct timespec *out)
-{
-    int rc = (int)syscall(SYS_clock_gettime, clock, out);
-    if (rc == 0 && clock == CLOCK_REALTIME)
-        out->tv_sec += 3600;
-    return rc;
-}
 
 static char place[64], disk[96], notes[96], after[96], found[128], folder[128];
 

@@ -3,19 +3,8 @@
  * slot_test.c - what a trial says reaches the driver, whatever is done to the machine's time meanwhile.
  */
 #include "sweep/trial/trial.h"
+#include "tests/unit/sweep/ahead.h"
 #include "tests/unit/sweep/test.h"
-
-#include <sys/syscall.h>
-#include <unistd.h>
-
-/* As in journal_test.c: the time was set an hour ahead, and is put right as soon as somebody has read it. */
-int clock_gettime(clockid_t clock, struct timespec *out)
-{
-    int rc = (int)syscall(SYS_clock_gettime, clock, out);
-    if (rc == 0 && clock == CLOCK_REALTIME)
-        out->tv_sec += 3600;
-    return rc;
-}
 
 static void a_report_comes_though_the_time_is_set_back(void **state)
 {
