@@ -2,6 +2,7 @@
  *
  * crash.c - see crash.h. Owns: the stack of the handler. Thread: whichever crashes.
  */
+#include "core/base/limits/raylet.h"
 #include "core/sys/crash.h"
 
 #include <errno.h>
@@ -33,7 +34,7 @@ static void step_out_of_null(ucontext_t *at)
 static bool waits_for_another(void)
 {
     static atomic_int first;
-    struct timespec   left = {MT_CRASH_S, 0};
+    struct timespec   left = {MT_CRASH_MS / 1000, 0};
     int               none = 0, self = gettid();
     if (atomic_compare_exchange_strong(&first, &none, self) || none == self)
         return false;

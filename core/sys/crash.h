@@ -8,8 +8,6 @@
 
 #include "core/sys/frames.h"
 
-enum { MT_CRASH_S = 10 }; /* a thread that crashes beside another one lets it finish so long */
-
 /* Called in the signal handler, of one thread only. The frames are of the thread that crashed; none where its stack can't be
  * read. */
 typedef void mt_crash_fn(int number, const struct mt_frames *frames);

@@ -4,6 +4,7 @@
  * dl_iterate_phdr and dladdr wait for whoever loads a library.
  */
 #include "core/base/clock.h"
+#include "core/base/limits/raylet.h"
 #include "core/sys/file.h"
 #include "core/sys/frames.h"
 #include "core/sys/symbols.h"

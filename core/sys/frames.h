@@ -9,10 +9,7 @@
 
 #include <stdbool.h>
 
-enum {
-    MT_FRAMES_MAX = 64,
-    MT_FRAMES_MS = 2000, /* for names: symbols may be many, or lie on a slow disk; and the machine may be crowded */
-};
+enum { MT_FRAMES_MAX = 64 };
 
 struct mt_frames {
     void *at[MT_FRAMES_MAX]; /* the innermost first */
@@ -27,8 +24,8 @@ void mt_frames_load(void);
 void mt_frames_take(struct mt_frames *f, const void *context);
 
 /* A line each, in the form of backtrace_symbols_fd: PROGRAM(FUNCTION+0xOFFSET)[0xADDRESS]. The function's name is that of the
- * symbol table in the file. Frames of a file that is not there any more, or is another one by now, are left to
- * backtrace_symbols_fd itself, which knows the loader's names only and takes the loader's lock. */
+ * symbol table in the file, looked for at most MT_FRAMES_MS. Frames of a file that is not there any more, or is another one by now,
+ * are left to backtrace_symbols_fd itself, which knows the loader's names only and takes the loader's lock. */
 void mt_frames_write(const struct mt_frames *f, int fd);
 
 #endif

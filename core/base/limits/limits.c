@@ -27,6 +27,8 @@ static_assert(MT_STRICT_LEASE_MS < MT_NODE_DEAD_MS && MT_STRICT_LEASE_MS >= 3 * 
 static_assert((int)MT_HEAD_VIEW_JOIN_MS_MAX < (int)MT_NODE_SUSPECT_MS,
               "who fetches from a node that has just joined waits so long for its news");
 static_assert(MT_STRICT_WAIT_MS > MT_STRICT_LEASE_MS + MT_HEAD_VIEW_MS_MAX, "strict: the news are there, the lease is over");
+static_assert(MT_FRAMES_MS < MT_RLT_STACK_MS, "a stack has its names before the raylet stops waiting for it");
+static_assert(MT_FRAMES_MS < MT_CRASH_MS, "who crashes first has its names before another thread ends the process");
 static_assert(MT_RLT_SLICE_MS < MT_RLT_BEAT_MS, "a class is served in turns between two reports");
 static_assert(MT_CONN_STRANGER_MS_MIN >= 2 * MT_CONN_SWEEP_MS, "a stranger's time is measured, roughly");
 static_assert(MT_BOUND_ADDRESSES >= 2 * MT_NODES_MAX, "each node has a place of its own");

@@ -102,7 +102,9 @@ enum {
     MT_RLT_STACKS = 16,               /* processes whose stacks are taken at a time */
     MT_RLT_STACK_MS = 5000,           /* for all of them to write theirs: who is asked this most often waits on a crowded machine */
     MT_RLT_STACK_POLL_MS = 5,
-    MT_RLT_LOOK_MS = 1000, /* for a process to tell of itself; then the answer says that it does not */
+    MT_FRAMES_MS = 2000,     /* for the names of a stack's functions: symbols may be many, or lie on a slow disk */
+    MT_CRASH_MS = 10 * 1000, /* a thread that crashes beside another one lets it tell so long */
+    MT_RLT_LOOK_MS = 1000,   /* for a process to tell of itself; then the answer says that it does not */
 
     /* Switch of a raylet. */
     MT_SW_DOWN_MESSAGES_MAX = 1 << 20, /* bytes queued for one process, beyond which a CTL_MESSAGE bounces */
