@@ -37,6 +37,7 @@ int main(int argc, char **argv)
     }
     bool is_ended = mt_cgroup_end(argv[2], NULL, MT_RLT_GROUP_END_MS);
     if (mt_cgroup_sweep(argv[1], MT_RLT_GROUP_END_MS) == 0 && is_ended && argv[3][0])
-        unlink(argv[3]); /* else who starts or stops a node in that folder next tries again */
+        unlink(argv[3]);        /* else who starts or stops a node in that folder next tries again */
+    prctl(PR_SET_PDEATHSIG, 0); /* SIGCONT takes back the stop by which LeakSanitizer looks at a process that ends */
     return 0;
 }

@@ -134,5 +134,6 @@ int gng_shepherd_main(int argc, char **argv)
     (void)all_end();
     if (has_ended)
         say(GNG_SHEPHERD_ENDED, status);
+    prctl(PR_SET_PDEATHSIG, 0); /* SIGCONT takes back the stop by which LeakSanitizer looks at a process that ends */
     return 0;
 }
