@@ -8,6 +8,7 @@
 #include "raylet/shell/shell.h"
 
 #include "core/base/log.h"
+#include "core/sys/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -71,7 +72,7 @@ int main(int argc, char **argv)
     mt_log_set_sink(mt_log_to_stderr);
     mt_log_set_level(options.driver_fd >= 0 ? MT_LOG_WARN : MT_LOG_INFO); /* a private one is seen by a user */
     if (options.driver_fd >= 0)
-        prctl(PR_SET_PDEATHSIG, SIGCONT); /* should it stand still as its driver ends, it goes on, and ends too */
+        mt_process_wake_at_parents_end(); /* the driver's: it ends too */
     cloexec(options.driver_fd);
     cloexec(options.ready_fd);
     st = io_raise_fd_limit(&fds_before, &limit);

@@ -9,12 +9,12 @@
  * that only who means it ends it.
  */
 #include "core/sys/cgroup.h"
+#include "core/sys/process.h"
 #include "core/base/limits/raylet.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 static bool is_number(const char *text)
@@ -29,7 +29,7 @@ int main(int argc, char **argv)
         return 2;
     signal(SIGTERM, SIG_IGN); /* that of a whole service goes to the raylet too, and its end is ours */
     signal(SIGINT, SIG_IGN);
-    prctl(PR_SET_PDEATHSIG, SIGCONT); /* should it stand still: the raylet's end is what it is there for */
+    mt_process_wake_at_parents_end(); /* which is what it is there for */
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = '\0';
         if (argv[2][0] && is_number(line))
@@ -37,7 +37,6 @@ int main(int argc, char **argv)
     }
     bool is_ended = mt_cgroup_end(argv[2], NULL, MT_RLT_GROUP_END_MS);
     if (mt_cgroup_sweep(argv[1], MT_RLT_GROUP_END_MS) == 0 && is_ended && argv[3][0])
-        unlink(argv[3]);        /* else who starts or stops a node in that folder next tries again */
-    prctl(PR_SET_PDEATHSIG, 0); /* SIGCONT takes back the stop by which LeakSanitizer looks at a process that ends */
+        unlink(argv[3]); /* else who starts or stops a node in that folder next tries again */
     return 0;
 }

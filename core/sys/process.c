@@ -7,9 +7,11 @@
 #include "core/sys/file.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -135,4 +137,16 @@ const char *mt_process_beside(const char *name, char *out, size_t size)
     char  *slash = strrchr(out, '/');
     size_t at = slash ? (size_t)(slash + 1 - out) : 0;
     return (size_t)snprintf(out + at, size - at, "%s", name) < size - at ? out : name;
+}
+
+/* SIGCONT would take back the stop by which LeakSanitizer looks at a process that ends: both would wait for ever. */
+static void sleep_on(void)
+{
+    prctl(PR_SET_PDEATHSIG, 0);
+}
+
+void mt_process_wake_at_parents_end(void)
+{
+    prctl(PR_SET_PDEATHSIG, SIGCONT);
+    atexit(sleep_on);
 }

@@ -49,6 +49,10 @@ void mt_process_line(pid_t pid, pid_t *out, size_t count);
  * does not fit. */
 const char *mt_process_beside(const char *name, char *out, size_t size);
 
+/* Should this process stand still (SIGSTOP) as its parent ends, it goes on: for one that ends then, or has to clean up. Until it
+ * leaves by exit or a return of main. */
+void mt_process_wake_at_parents_end(void);
+
 /* Sends a signal to that very process. 0 or an errno: ESRCH where it has ended. */
 int mt_process_signal(pid_t pid, uint64_t start, int number);
 

@@ -4,13 +4,13 @@
  */
 #include "core/base/log.h"
 #include "core/io/io.h"
+#include "core/sys/process.h"
 #include "scheduler/head/shell/options.h"
 #include "scheduler/head/shell/run.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 
 /* Read by jemalloc, our malloc: few arenas, and free pages go back to the kernel soon, since a head idles most of the
@@ -43,7 +43,7 @@ int main(int argc, char **argv)
     mt_log_set_sink(mt_log_to_stderr);
     mt_log_set_level(options.watch_fd >= 0 ? MT_LOG_WARN : MT_LOG_INFO); /* a private one is seen by a user */
     if (options.watch_fd >= 0)
-        prctl(PR_SET_PDEATHSIG, SIGCONT); /* should it stand still as its driver ends, it goes on, and ends too */
+        mt_process_wake_at_parents_end(); /* the driver's: it ends too */
     umask(077);
     signal(SIGPIPE, SIG_IGN);
     io_say_crashes();

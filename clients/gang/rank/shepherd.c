@@ -7,6 +7,7 @@
 #include "core/base/clock.h"
 #include "core/base/limits/gang.h"
 #include "core/sys/child.h"
+#include "core/sys/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -112,7 +113,7 @@ int gng_shepherd_main(int argc, char **argv)
     int      status = 0;
     if (argc < 2)
         return 2;
-    prctl(PR_SET_PDEATHSIG, SIGCONT); /* one that was stopped sees the supervisor's end */
+    mt_process_wake_at_parents_end(); /* the supervisor's: a rank ends with it */
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child, NULL);
@@ -134,6 +135,5 @@ int gng_shepherd_main(int argc, char **argv)
     (void)all_end();
     if (has_ended)
         say(GNG_SHEPHERD_ENDED, status);
-    prctl(PR_SET_PDEATHSIG, 0); /* SIGCONT takes back the stop by which LeakSanitizer looks at a process that ends */
     return 0;
 }
