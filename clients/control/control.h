@@ -46,8 +46,8 @@ struct ctl_client {
 /* Fills *e (or nothing where it is NULL) and returns the code. */
 manta_status ctl_fail(manta_error *e, int32_t code, int outcome, const char *format, ...) MT_PRINTF(4, 5);
 uint64_t     ctl_now_ms(void);
-/* Sleeps before try number `n` (from 0), with some spread. */
-void ctl_pause(unsigned n);
+/* Sleeps before try number `n` (from 0), with some spread; says for how long it meant to, in milliseconds. */
+uint32_t ctl_pause(unsigned n);
 
 /* ---- place.c ---- */
 

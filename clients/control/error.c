@@ -37,7 +37,7 @@ uint64_t ctl_now_ms(void)
     return (uint64_t)mt_now_ms();
 }
 
-void ctl_pause(unsigned n)
+uint32_t ctl_pause(unsigned n)
 {
     uint64_t ms = MT_CTL_RETRY_MS_MIN, seed = 0;
     for (unsigned i = 0; i < n && ms < MT_CTL_RETRY_MS_MAX; i++)
@@ -46,4 +46,5 @@ void ctl_pause(unsigned n)
     if (mt_random_bytes(&seed, sizeof seed).code == 0) /* many clients of one head do not come back in step */
         ms = ms / 2 + seed % (ms / 2 + 1);
     mt_sleep_ms((int)ms);
+    return (uint32_t)ms;
 }

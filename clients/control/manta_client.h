@@ -31,7 +31,7 @@ typedef struct manta_client manta_client;
 typedef struct manta_client_opts {
     const char *address;    /* host:port of the head, or its runtime folder */
     const char *token_file; /* default: the one named beside the address */
-    int64_t     timeout_ms; /* how long a call waits for a head that is away; 0: 30 s */
+    int64_t     timeout_ms; /* how long a call waits for a head that is away; 0: 30 s. Standing still does not count */
     const char *tls_file;   /* a node's certificate, its key, the authority's certificate; default: named beside the address */
     bool        insecure;   /* the token may travel in clear beyond this machine */
     uint64_t    reserved[8];

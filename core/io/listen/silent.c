@@ -16,7 +16,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { NONE = UINT16_MAX, TURN = 32 }; /* TURN: handed over before others on the loop get theirs */
+enum {
+    NONE = UINT16_MAX,
+    TURN = 32, /* handed over before others on the loop get theirs */
+    LOOKS = 4, /* at a place in its time */
+};
 
 struct io_silent_place {
     int            fd;           /* -1: unused */
@@ -103,13 +107,16 @@ static uint64_t limit_ms(const struct io_silent *s)
     return s->count >= (s->places_max + 1) / 2 && s->short_ms < s->long_ms ? s->short_ms : s->long_ms;
 }
 
-/* Wakes when the oldest has had its time; not more often than twice in the shortest that one has. */
+/* Wakes when the oldest has had its time; not more often than twice in the shortest that one has, and a few times in a longer one:
+ * how late it is then says how long nobody could be heard. */
 static void plan_sweep(struct io_silent *s, uint64_t now_ms)
 {
     if (s->oldest == NONE)
         return;
-    uint64_t due = s->places[s->oldest].peer.since_ms + limit_ms(s);
+    uint64_t limit = limit_ms(s), due = s->places[s->oldest].peer.since_ms + limit;
     uint64_t in_ms = due > now_ms + MT_CONN_SWEEP_MS ? due - now_ms : MT_CONN_SWEEP_MS;
+    if (in_ms > limit / LOOKS && limit / LOOKS > MT_CONN_SWEEP_MS)
+        in_ms = limit / LOOKS;
     if (!io_timer_is_started(&s->sweep) || s->sweep.due_ms > now_ms + in_ms + 1)
         io_timer_start(s->loop, &s->sweep, in_ms);
 }
@@ -167,6 +174,8 @@ static void sweep(struct io_timer *timer)
     struct io_silent *s = mt_container_of(timer, struct io_silent, sweep);
     uint64_t          now = io_now_ms();
     uint64_t          limit = limit_ms(s);
+    for (uint16_t i = s->oldest; i != NONE; i = s->places[i].newer)
+        io_timer_forgive(timer, &s->places[i].peer.since_ms);
     for (uint16_t i = s->oldest, newer; i != NONE && now - s->places[i].peer.since_ms >= limit; i = newer) {
         newer = s->places[i].newer;
         if (io_silent_look(s, s->places[i].fd) == IO_GREETING_WHOLE)

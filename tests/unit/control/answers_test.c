@@ -6,6 +6,7 @@
  */
 #include "clients/control/control.h"
 
+#include "core/base/clock.h"
 #include "core/io/loop.h"
 
 #include <stdarg.h>
@@ -13,14 +14,16 @@
 #include <cmocka.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { LIMIT_MS = MT_CTL_HELLO_MS /* of opening, whatever is asked for */ };
 
-/* Answers the first call so, and all others never. */
+/* Answers the first call so, and all others never; with code 0 the first one never, and all others well. */
 struct head {
     struct rpc_service service;
     struct io_token    token;
@@ -44,9 +47,14 @@ static void let_go(struct rpc_gone *gone)
 static void has_blobs(struct rpc_service *service, struct rpc_call *call, mt_view request)
 {
     struct head *h = mt_container_of(service, struct head, service);
+    bool         is_first = h->calls++ == 0;
     (void)request;
-    if (h->calls++ == 0) {
+    if (is_first && h->code) {
         rpc_call_fail(call, mt_error(h->code, 0, "refused"), h->detail);
+        return;
+    }
+    if (!is_first && !h->code) {
+        rpc_call_reply(call, mt_view_text("")); /* of a message whose fields are all unset */
         return;
     }
     h->held = call;
@@ -110,8 +118,51 @@ static void a_try_that_is_cut_short_hides_no_answer(void **state)
     is_told(MT_ENOTLEADER, RPC_TOKEN_NOT_HERE, "does not know the token in");
 }
 
+/* A process that stops its parent for so long, a tenth of a second after a byte came through `told`. */
+static pid_t stopper(int told, unsigned ms)
+{
+    pid_t pid = fork();
+    char  byte;
+    if (pid != 0)
+        return pid;
+    if (read(told, &byte, 1) == 1) {
+        mt_sleep_ms(100);
+        kill(getppid(), SIGSTOP);
+        mt_sleep_ms((int)ms);
+        kill(getppid(), SIGCONT);
+    }
+    _exit(0);
+}
+
+/* The whole machine stands still for longer than the client's limit while its first call is on its way. */
+static void time_that_nobody_had_is_not_counted(void **state)
+{
+    struct head h;
+    manta_error e;
+    int         told[2], status;
+    (void)state;
+    assert_int_equal(pipe(told), 0);
+    pid_t pid = stopper(told[0], 1500);
+    assert_true(pid > 0);
+    head_start(&h, 0, NULL);
+    manta_client_opts opts = {.address = h.address, .token_file = h.token_file, .timeout_ms = 1000};
+    assert_int_equal(write(told[1], "s", 1), 1);
+    manta_client *client = manta_client_open(&opts, &e);
+    if (!client)
+        fail_msg("%s", e.message);
+    manta_client_close(client);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    head_stop(&h);
+    assert_int_equal(h.calls, 2);
+    close(told[0]);
+    close(told[1]);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_try_that_is_cut_short_hides_no_answer)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(time_that_nobody_had_is_not_counted), /* it forks: before there are threads */
+        cmocka_unit_test(a_try_that_is_cut_short_hides_no_answer),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

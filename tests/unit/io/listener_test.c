@@ -5,6 +5,7 @@
 #include "tests/unit/base/says.h"
 #include "tests/unit/io/io_test.h"
 
+#include "core/base/clock.h"
 #include "core/io/listener.h"
 
 #include <arpa/inet.h>
@@ -266,6 +267,30 @@ static void silent_ones_have_their_time(void **state)
     close(silent);
 }
 
+/* This loop stood still for longer than a silent one has, and it could as little speak: it goes on to have what was left. */
+static void silent_ones_are_not_blamed_for_a_loop_that_stood_still(void **state)
+{
+    (void)state;
+    f.listener.greeting_ms = 1000;
+    assert_ok(io_listener_open_tcp(f.loop, &f.listener, "127.0.0.1", 0, 0));
+    int late = dial_from(1, f.listener.port);
+    assert_int_equal(run_until(1, 20), 0);
+    assert_int_equal(f.listener.silent.count, 1);
+    mt_sleep_ms(2000);
+    assert_int_equal(run_until(1, 20), 0);
+    assert_int_equal(f.listener.silent.dropped, 0);
+    say(late, "hello");
+    assert_int_equal(run_until(1, 5000), 1);
+    int silent = dial_from(1, f.listener.port); /* not for ever */
+    assert_int_equal(run_until(2, 20), 1);
+    mt_sleep_ms(2000);
+    while (f.listener.silent.count)
+        assert_int_equal(run_until(2, 50), 1);
+    assert_true(is_gone(silent));
+    close(late);
+    close(silent);
+}
+
 /* Half of the places are taken: each has the short time, not that of an hour. */
 static void silent_ones_have_less_where_places_are_short(void **state)
 {
@@ -463,6 +488,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_fifth_of_the_descriptors_is_kept_back, setup, teardown),
         cmocka_unit_test_setup_teardown(who_says_nothing_is_not_heard_of, setup, teardown),
         cmocka_unit_test_setup_teardown(silent_ones_have_their_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(silent_ones_are_not_blamed_for_a_loop_that_stood_still, setup, teardown),
         cmocka_unit_test_setup_teardown(silent_ones_have_less_where_places_are_short, setup, teardown),
         cmocka_unit_test_setup_teardown(the_oldest_silent_one_makes_room, setup, teardown),
         cmocka_unit_test_setup_teardown(a_flood_of_one_address_keeps_no_other_out, setup, teardown),

@@ -4,6 +4,7 @@
  */
 #include "tests/unit/rpc/echo.h"
 
+#include "core/base/clock.h"
 #include "core/base/rng.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-enum { PLACES = 8 };
+enum { PLACES = 8, STILL_MS = 2000 };
 static struct echo_server       echo;
 static struct rpc_server_config echo_config;
 static struct echo_client       client;
@@ -42,6 +43,12 @@ static int setup_impatient(void **state)
 {
     (void)state;
     return setup_with(200);
+}
+
+static int setup_still(void **state)
+{
+    (void)state;
+    return setup_with(STILL_MS / 2);
 }
 
 static int teardown(void **state)
@@ -218,6 +225,31 @@ static void a_connection_without_the_token_has_its_time(void **state)
     echo_stats(&echo);
     assert_int_equal(echo.stats.connections, 1);
     assert_int_equal(echo.stats.unauthenticated, 0);
+}
+
+static void stand_still(struct io_msg *msg)
+{
+    (void)msg;
+    mt_sleep_ms(STILL_MS);
+}
+
+/* The server's loop stands still for longer than a connection has: it is not blamed, and has what was left of its time. */
+static void time_that_the_server_lost_is_not_counted(void **state)
+{
+    struct rpc_channel *bare = client_channel(&client, echo.port, NULL);
+    struct io_msg       still = {.run = stand_still};
+    (void)state;
+    assert_int_equal(call_until_connected(bare, "/test.Echo/Open"), MT_OK);
+    io_loop_post(echo.loop, &still);
+    echo_stats(&echo); /* behind it */
+    uint64_t again = io_now_ms();
+    assert_int_equal(echo.stats.unauthenticated, 1);
+    do {
+        usleep(5000);
+        echo_stats(&echo);
+    } while (echo.stats.dropped_unauthenticated < 1);
+    assert_in_range(io_now_ms() - again, STILL_MS / 20, UINT32_MAX);
+    rpc_channel_close(bare);
 }
 
 static void the_end_of_a_connection_is_noticed(void **state)
@@ -422,6 +454,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(idle_connections_do_not_keep_clients_out, setup, teardown),
         cmocka_unit_test_setup_teardown(one_address_opens_so_many, setup, teardown),
         cmocka_unit_test_setup_teardown(a_connection_without_the_token_has_its_time, setup_impatient, teardown),
+        cmocka_unit_test_setup_teardown(time_that_the_server_lost_is_not_counted, setup_still, teardown),
         cmocka_unit_test_setup_teardown(the_end_of_a_connection_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(many_nodes_need_few_descriptors, setup_small, teardown),
         cmocka_unit_test_setup_teardown(no_descriptor_left_does_not_make_it_deaf, setup, teardown),
