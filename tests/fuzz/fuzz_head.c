@@ -164,6 +164,7 @@ static void one(struct fuzz *f)
         if (f->first < f->last)
             step(f, (struct head_event){.kind = HEAD_EV_STORED, .stored.token = f->tokens[f->first++]});
         break;
+    case 7: step(f, (struct head_event){.kind = HEAD_EV_STREAM_UNREAD, .stream = {stream, .is_unread = take(f, 1) % 2}}); break;
     default: say(f, stream); break;
     }
 }

@@ -246,6 +246,7 @@ static void take_event(struct head *h, const struct head_event *event)
     case HEAD_EV_STREAM_MESSAGE: head_attached_message(h, event->message.stream, event->message.bytes, event->message.size); break;
     case HEAD_EV_BEATS: head_attached_beats(h, event->beats.items, event->beats.count); break;
     case HEAD_EV_STREAM_CLOSED: head_nodes_closed(h, event->stream.number); break;
+    case HEAD_EV_STREAM_UNREAD: head_nodes_unread(h, event->stream.number, event->stream.is_unread); break;
     case HEAD_EV_CALL:
         if (event->call.method == HEAD_SCALE)
             head_scale_call(h, event);

@@ -165,16 +165,26 @@ void head_shell_reply(struct shell *sh, const struct head_action *action)
 
 /* ---- attached raylets ---- */
 
+/* Pieces of log wait for a slow disk: until they are fewer, nobody who sends is read from. */
+static void attach_unread(struct attach *a, bool is_unread)
+{
+    struct head_event event = {.kind = HEAD_EV_STREAM_UNREAD, .stream = {.number = a->number, .is_unread = is_unread}};
+    if (a->is_unread == is_unread)
+        return;
+    a->is_unread = is_unread;
+    (is_unread ? rpc_stream_pause : rpc_stream_resume)(a->stream);
+    head_shell_step(a->sh, &event);
+}
+
 static void attach_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
 {
     struct attach *a = mt_container_of(handler, struct attach, handler);
     struct shell  *sh = a->sh;
+    (void)stream;
     if (a->is_forgotten)
         return;
-    if (sh->log_bytes > MT_HEAD_LOG_AHEAD_BYTES && !a->is_paused) {
-        a->is_paused = true;
-        rpc_stream_pause(stream);
-    }
+    if (sh->log_bytes > MT_HEAD_LOG_AHEAD_BYTES)
+        attach_unread(a, true);
     struct head_event event = {.kind = HEAD_EV_STREAM_MESSAGE, .message = {a->number, message.data, message.size}};
     head_shell_step(sh, &event);
 }
@@ -297,13 +307,8 @@ void head_shell_close(struct shell *sh, const struct head_action *action)
 
 void head_shell_resume_streams(struct shell *sh)
 {
-    MT_MAP_EACH(&sh->attached, entry) {
-        struct attach *a = entry->value.ptr;
-        if (a->is_paused) {
-            a->is_paused = false;
-            rpc_stream_resume(a->stream);
-        }
-    }
+    MT_MAP_EACH(&sh->attached, entry)
+        attach_unread(entry->value.ptr, false);
 }
 
 /* ---- the table ---- */

@@ -114,7 +114,7 @@ struct attach { /* rpc.c's: a raylet's stream */
     struct shell             *sh;
     struct rpc_stream        *stream;
     uint64_t                  number;
-    bool                      is_paused, is_forgotten; /* forgotten: the core has ended it */
+    bool                      is_unread, is_forgotten; /* unread: nothing is read of it; forgotten: the core has ended it */
     mt_buf                    said;                    /* in this round */
     struct attach            *next_said;               /* of those to whom something was said; only while `said` holds any */
     uint8_t                   beat_key[HEAD_BEAT_KEY_SIZE];

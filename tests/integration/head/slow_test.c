@@ -6,6 +6,7 @@
  */
 #include "manta_client.h"
 #include "core/base/limits/head.h"
+#include "core/base/limits/net.h"
 #include "core/sha/sha256.h"
 #include "tests/integration/head/rig.h"
 
@@ -84,6 +85,14 @@ static void a_raylet_waits_for_the_disk(void **unused)
     uint64_t sent = log_until(&r, "loud", 0, ALL);
     if (sent > MT_HEAD_LOG_AHEAD_BYTES + ON_THE_WAY)
         fail_msg("%llu bytes were taken", (unsigned long long)sent);
+    mt_sleep_ms(MT_NODE_SUSPECT_MS + 500); /* it is as silent as one that is not read */
+    manta_cluster_node *node = NULL;
+    size_t              count = 0;
+    assert_int_equal(manta_nodes_list(c, &node, &count, NULL, &e), MANTA_OK);
+    assert_int_equal(count, 1);
+    if (node->state != MANTA_NODE_ALIVE)
+        fail_msg("the node is blamed: %s", node->reason);
+    free(node);
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* the piece that waits is lost: a pipe has no offsets */
     assert_true(fd >= 0);
     assert_int_equal(unlink(path), 0);

@@ -141,6 +141,32 @@ static void a_paused_head_blames_nobody(void **unused)
     rig_free(rig);
 }
 
+/* A slow disk: the shell does not read what the raylet says. From then on, when it reads again, its silence counts. */
+static void nobody_is_blamed_for_what_the_head_does_not_read(void **unused)
+{
+    (void)unused;
+    struct rig       *rig = rig_new();
+    struct rig_node   a = {.boot = 11, .cpus = 4000}, b = {.boot = 12, .cpus = 4000};
+    struct head_event unread = {.kind = HEAD_EV_STREAM_UNREAD, .stream.is_unread = true}, again = {.kind = HEAD_EV_STREAM_UNREAD};
+    rig_register(rig, &a);
+    rig_register(rig, &b);
+    unread.stream.number = again.stream.number = a.stream;
+    rig_event(rig, &unread);
+    for (int i = 0; i < 30; i++)
+        rig_pass(rig, 500);
+    assert_int_equal(state_of(rig, 1), 1);
+    assert_int_equal(state_of(rig, 2), 3);
+    rig_event(rig, &again);
+    rig_pass(rig, 1900);
+    assert_int_equal(state_of(rig, 1), 1);
+    rig_pass(rig, 200);
+    assert_int_equal(state_of(rig, 1), 2);
+    rig_pass(rig, 8000);
+    assert_int_equal(state_of(rig, 1), 3);
+    rig_event(rig, &unread); /* of a stream that is gone */
+    rig_free(rig);
+}
+
 static void refusals(void **unused)
 {
     (void)unused;
@@ -532,6 +558,7 @@ int main(void)
         cmocka_unit_test(the_nodes_are_told_which_heads_there_are),
         cmocka_unit_test(silence_makes_suspect_then_dead_and_the_dead_get_a_new_epoch),
         cmocka_unit_test(a_paused_head_blames_nobody),
+        cmocka_unit_test(nobody_is_blamed_for_what_the_head_does_not_read),
         cmocka_unit_test(refusals),
         cmocka_unit_test(views_reach_every_node_with_growing_versions),
         cmocka_unit_test(many_nodes_are_told_of_in_pages),

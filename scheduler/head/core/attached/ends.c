@@ -67,7 +67,7 @@ void head_attached_drain(struct head *h, struct stream *s, struct node *n, const
 
 static void node_tick(struct head *h, struct node *n)
 {
-    uint64_t silent = h->now_ms - n->heard_ms;
+    uint64_t silent = head_nodes_silent_ms(h, n), heard_ms = h->now_ms - silent;
     char     why[128];
     if (silent >= MT_NODE_DEAD_MS) {
         snprintf(why, sizeof why, "silent for %" PRIu64 " s", silent / 1000);
@@ -77,7 +77,7 @@ static void node_tick(struct head *h, struct node *n)
     if (silent >= MT_NODE_SUSPECT_MS && n->stream != 0)
         head_nodes_suspect(h, n, "silent");
     head_nodes_expire_promises(h, n, MT_HEAD_PROMISE_MS_MAX);
-    head_nodes_look_at(h, n->heard_ms + (n->stream && n->place.state != POLICY_SUSPECT ? MT_NODE_SUSPECT_MS : MT_NODE_DEAD_MS));
+    head_nodes_look_at(h, heard_ms + (n->stream && n->place.state != POLICY_SUSPECT ? MT_NODE_SUSPECT_MS : MT_NODE_DEAD_MS));
     if (n->promises.count)
         head_nodes_look_at(h, n->promises.data[0].at_ms + MT_HEAD_PROMISE_MS_MAX);
 }

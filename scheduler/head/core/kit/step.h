@@ -27,15 +27,16 @@ enum head_event_kind {                         /* what each brings with it: the 
                        HEAD_EV_STREAM_OPENED,  /* a raylet has attached */
                        HEAD_EV_STREAM_MESSAGE, /* it says something */
                        HEAD_EV_STREAM_CLOSED,
-                       HEAD_EV_BEATS,       /* raylets say by datagrams that they live */
-                       HEAD_EV_CALL,        /* a client asks */
-                       HEAD_EV_CALL_GONE,   /* it has left: no reply is wanted any more */
-                       HEAD_EV_STORED,      /* the batch is durable, or the store has failed */
-                       HEAD_EV_ROOM,        /* what the store can still take */
-                       HEAD_EV_LOG_WRITTEN, /* the log file of the job has that many bytes now */
-                       HEAD_EV_BLOB_ADDED,  /* a verified blob is in its place */
-                       HEAD_EV_HEADS,       /* which heads there are: told to raylets and clients */
-                       HEAD_EV_PROVIDED,    /* the answer to HEAD_ACT_PROVIDE, or that none came in time */
+                       HEAD_EV_STREAM_UNREAD, /* the shell reads no more of it for now, or reads it again */
+                       HEAD_EV_BEATS,         /* raylets say by datagrams that they live */
+                       HEAD_EV_CALL,          /* a client asks */
+                       HEAD_EV_CALL_GONE,     /* it has left: no reply is wanted any more */
+                       HEAD_EV_STORED,        /* the batch is durable, or the store has failed */
+                       HEAD_EV_ROOM,          /* what the store can still take */
+                       HEAD_EV_LOG_WRITTEN,   /* the log file of the job has that many bytes now */
+                       HEAD_EV_BLOB_ADDED,    /* a verified blob is in its place */
+                       HEAD_EV_HEADS,         /* which heads there are: told to raylets and clients */
+                       HEAD_EV_PROVIDED,      /* the answer to HEAD_ACT_PROVIDE, or that none came in time */
 };
 
 /* How the raylet behind a stream may say by datagrams that it lives. */
@@ -81,7 +82,8 @@ struct head_event {
             uint64_t               number; /* the shell's, never used twice */
             struct head_peer       peer;   /* OPENED, as the rest */
             struct head_beat_terms beats;
-        } stream; /* STREAM_OPENED, STREAM_CLOSED */
+            bool                   is_unread; /* UNREAD */
+        } stream;                             /* STREAM_OPENED, STREAM_CLOSED, STREAM_UNREAD */
         struct {
             struct head_beat *items; /* the core writes is_taken */
             size_t            count;

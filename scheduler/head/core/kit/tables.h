@@ -44,6 +44,7 @@ struct stream {
     uint32_t         node;         /* 0: has not registered */
     uint32_t         held;         /* sends that wait for the store: later ones wait behind them */
     bool             reads_more;   /* several messages as one */
+    bool             is_unread;    /* the shell does not read it: that its node is silent is the head's own doing */
     uint64_t         view_version; /* it was told of all changes up to that; 0: of none */
     struct head_peer peer;
 

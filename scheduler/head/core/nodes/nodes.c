@@ -228,6 +228,12 @@ void head_nodes_paused(struct head *h, uint64_t gap_ms)
         ((struct node *)entry->value.ptr)->heard_ms += gap_ms;
 }
 
+uint64_t head_nodes_silent_ms(const struct head *h, const struct node *n)
+{
+    const struct stream *s = head_nodes_stream(h, n);
+    return s && s->is_unread ? 0 : h->now_ms - n->heard_ms;
+}
+
 /* ---- streams ---- */
 
 void head_nodes_opened(struct head *h, uint64_t number, const struct head_peer *peer, const struct head_beat_terms *beats)
@@ -272,6 +278,17 @@ void head_nodes_closed(struct head *h, uint64_t number)
         head_nodes_suspect(h, n, "its connection closed");
     }
     stream_forget(h, s);
+}
+
+void head_nodes_unread(struct head *h, uint64_t number, bool is_unread)
+{
+    struct stream *s = head_nodes_stream_find(h, number);
+    if (!s)
+        return;
+    struct node *n = s->node ? head_nodes_find(h, s->node) : NULL;
+    if (n && s->is_unread)
+        n->heard_ms = h->now_ms;
+    s->is_unread = is_unread;
 }
 
 /* ---- loading ---- */

@@ -37,9 +37,13 @@ void head_nodes_remember_dead(struct head *h, uint32_t number);
 void head_nodes_forget_dead(struct head *h, uint32_t number);
 /* The head itself stood still: nobody's silence. */
 void head_nodes_paused(struct head *h, uint64_t gap_ms);
+/* For how long nothing was heard of it though somebody listened. */
+uint64_t head_nodes_silent_ms(const struct head *h, const struct node *n);
 
 void head_nodes_opened(struct head *h, uint64_t number, const struct head_peer *peer, const struct head_beat_terms *beats);
 void head_nodes_closed(struct head *h, uint64_t number);
+/* What its node says lies unread for now, or is read again. */
+void head_nodes_unread(struct head *h, uint64_t number, bool is_unread);
 /* Ends a stream that breaks the protocol or is replaced. */
 void head_nodes_drop_stream(struct head *h, struct stream *s, const char *why);
 /* The node has no stream any more. */
