@@ -34,7 +34,8 @@ struct sgd_hand {
     int                place;      /* of the run's nodes */
     struct sgd_ready   info;       /* once READY */
     int64_t            hired_ns, pinged_ns;
-    int64_t            stopped_ns; /* STARTING: since when it is seen stopped by a signal; 0: it is not */
+    int64_t            stopped_ns; /* STARTING: for so long it is seen stopped by a signal, ... */
+    int64_t            idle_ns;    /* ... and for so long it has loaded without work */
     struct sgd_outcome outcome;    /* of its last `train` */
     bool               has_outcome;
     bool               was_ready;

@@ -217,10 +217,30 @@ static bool may_hire(const struct sgd_fit *fit, int place, int count, int wanted
     return missing > 0 && places >> place & 1 ? fit->max - count > missing : count < wanted || missing > 0;
 }
 
-/* One that is stopped while it starts would be waited for until the run gives up. */
+/* One look at a worker that starts, `gap_ns` behind the last one. It loads for as long as it works; who is stopped or hangs would
+ * be waited for until the run gives up. */
+static void start_look(struct sgd_fit *fit, struct sgd_hand *hand, enum sgd_start shows, int64_t gap_ns)
+{
+    char    why[SGD_WHY_BYTES];
+    int64_t stopped_limit = sgd_watch_limit_ns(&fit->watch, &(struct sgd_pulse_seen){.is_stopped = 1});
+    if (shows == SGD_START_UNSEEN)
+        return;
+    fit->loads_ns = fit->starts_ns;
+    hand->stopped_ns = shows == SGD_START_STOPPED ? hand->stopped_ns + gap_ns : 0;
+    hand->idle_ns = shows == SGD_START_WORKS ? 0 : hand->idle_ns + gap_ns;
+    snprintf(why, sizeof why, "hung as it loaded: no CPU time, no disk for %.0f s (see failure.hang_after)",
+             (double)hand->idle_ns * 1e-9);
+    if (hand->stopped_ns > stopped_limit)
+        sgd_crew_kill(hand, "killed since it was stopped by a signal while it started");
+    else if (hand->idle_ns > sgd_watch_load_limit_ns(&fit->watch))
+        sgd_crew_kill(hand, why);
+}
+
 static void starts_look(struct sgd_fit *fit)
 {
-    int64_t now = mt_now_ns(), limit = sgd_watch_limit_ns(&fit->watch, &(struct sgd_pulse_seen){.is_stopped = 1});
+    int64_t now = mt_now_ns(), gap_ns = now - fit->starts_ns, most_ns = MT_TRAIN_LOOK_MS * 4000000ll;
+    gap_ns = gap_ns < most_ns ? gap_ns : most_ns; /* of a time in which nobody looked nothing is known */
+    fit->starts_ns = now;
     for (int i = 0; i < SGD_PLACES_MAX; i++)
         fit->places.of[i].starting = (struct sgd_hand_set){0};
     for (uint32_t i = 0; i < SGD_HANDS_MAX; i++) {
@@ -228,12 +248,7 @@ static void starts_look(struct sgd_fit *fit)
         if (hand->state != SGD_HAND_STARTING)
             continue;
         sgd_hand_set_add(&fit->places.of[hand->place].starting, i);
-        if (!sgd_place_is_stopped(&fit->places, hand->place, i))
-            hand->stopped_ns = 0;
-        else if (!hand->stopped_ns)
-            hand->stopped_ns = now;
-        else if (now - hand->stopped_ns > limit)
-            sgd_crew_kill(hand, "killed since it was stopped by a signal while it started");
+        start_look(fit, hand, sgd_place_start(&fit->places, hand->place, i), gap_ns);
     }
 }
 
@@ -323,14 +338,15 @@ static manta_status gather_failed(struct sgd_fit *fit, manta_error *e)
                     fit->min, why);
 }
 
-/* Whether those who are missing are waited for no longer: they have had their time to start since more nodes could come, all the
- * time is over that the user gives, or none can ever come. */
+/* Whether those who are missing are waited for no longer: they have had their time to start since more nodes could come and nobody
+ * loads, all the time is over that the user gives, or none can ever come. */
 static bool is_in_vain(const struct sgd_fit *fit, int64_t now)
 {
     int64_t since = fit->elastic.may_come_ns > fit->gather_ns ? fit->elastic.may_come_ns : fit->gather_ns;
     double  most_s = fit->opts->scaling.wait_s > 0 ? fit->opts->scaling.wait_s : MT_TRAIN_WAIT_S;
     bool    is_never = fit->elastic.stands == MANTA_WISH_NEVER && !fit->has_begun;
-    return fit->failed_starts >= MT_TRAIN_STARTS_MAX || is_never || now - since > MT_TRAIN_START_MS * 1000000ll ||
+    int64_t idle_ns = now - (fit->loads_ns > since ? fit->loads_ns : since);
+    return fit->failed_starts >= MT_TRAIN_STARTS_MAX || is_never || idle_ns > MT_TRAIN_START_MS * 1000000ll ||
            (since != fit->gather_ns && (double)(now - fit->gather_ns) * 1e-9 > most_s);
 }
 

@@ -37,17 +37,19 @@ static void thread_add(int32_t pid, int32_t tid, struct sgd_pulse_seen *seen)
     seen->cpu_ms += (uint32_t)stat.cpu_ms;
 }
 
-/* See struct sgd_pulse_seen. (The run-queue time in schedstat would not do: that of the present wait is added when it is over.) */
-static void process_look(int32_t pid, struct sgd_pulse_seen *seen)
+/* See struct sgd_pulse_seen; false: there is no such process. (The run-queue time in schedstat would not do: that of the present
+ * wait is added when it is over.) */
+static bool process_look(int32_t pid, struct sgd_pulse_seen *seen)
 {
     struct mt_process_stat stat;
     if (!mt_process_stat(pid, 0, &stat))
-        return;
+        return false;
     seen->is_stopped = stat.state == 'T';
     seen->process_ms = (uint32_t)stat.cpu_ms;
     DIR *threads = mt_process_threads(pid);
     for (pid_t thread; (thread = mt_process_next(threads));)
         thread_add(pid, thread, seen);
+    return true;
 }
 
 struct sgd_pulse_seen sgd_place_pulse(void *region, uint32_t rank, uint32_t local, int32_t pid)
@@ -61,15 +63,20 @@ struct sgd_pulse_seen sgd_place_pulse(void *region, uint32_t rank, uint32_t loca
                                     .step_us = step_us < UINT32_MAX ? (uint32_t)step_us : UINT32_MAX,
                                     .doing = atomic_load(&pulse->doing) & SGD_WATCH_DOING,
                                     .in_call = atomic_load(&pulse->calls) > 0};
-    process_look(pid, &seen);
+    (void)process_look(pid, &seen);
     return seen;
 }
 
-static bool is_stopped_here(void *region, uint32_t hand)
+static enum sgd_start start_look(void *region, uint32_t hand, struct sgd_start_seen *before)
 {
-    struct mt_process_stat stat;
-    int32_t                pid = sgd_board_started(sgd_board_of(region), hand);
-    return pid > 0 && mt_process_stat(pid, 0, &stat) && stat.state == 'T';
+    struct sgd_pulse_seen seen = {0};
+    int32_t               pid = sgd_board_started(sgd_board_of(region), hand);
+    if (pid <= 0 || !process_look(pid, &seen))
+        return SGD_START_UNSEEN;
+    if (pid != before->pid)
+        *before = (struct sgd_start_seen){.pid = pid};
+    bool works = sgd_load_works(&before->load, mt_now_ns(), &seen);
+    return seen.is_stopped ? SGD_START_STOPPED : works ? SGD_START_WORKS : SGD_START_IDLE;
 }
 
 /* ---- the post ---- */
@@ -77,6 +84,7 @@ static bool is_stopped_here(void *region, uint32_t hand)
 struct post {
     manta_region            region;
     struct sgd_trace_cursor cursors[SGD_HANDS_MAX]; /* how far the workers' spans were told */
+    struct sgd_start_seen   starts[SGD_HANDS_MAX];
 };
 
 static manta_status post_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
@@ -102,7 +110,8 @@ static void post_free(void *self)
 
 static manta_status post_say(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
-    manta_region        *region = &((struct post *)self)->region;
+    struct post         *post = self;
+    manta_region        *region = &post->region;
     struct sgd_board    *board = sgd_board_of(region->data);
     struct sgd_post_word word;
     struct sgd_post_news news = {.region = region->number};
@@ -119,8 +128,8 @@ static manta_status post_say(manta_ctx *c, void *self, int argc, const manta_arg
     for (uint32_t i = 0; i < word.count && word.first + i < MT_GROUP_MEMBERS_MAX; i++)
         news.seen[i] = sgd_place_pulse(region->data, word.first + i, i, word.pids[word.first + i]);
     for (uint32_t i = 0; i < SGD_HANDS_MAX; i++)
-        if (sgd_hand_set_has(&word.starting, i) && is_stopped_here(region->data, i))
-            sgd_hand_set_add(&news.stopped, i);
+        if (sgd_hand_set_has(&word.starting, i))
+            sgd_hand_set_add(&news.starts[start_look(region->data, i, &post->starts[i])], i);
     news.cursor = word.cursor;
     while (news.notes_count < SGD_POST_NOTES && sgd_board_next(board, &news.cursor, &news.notes[news.notes_count]))
         news.notes_count++;
@@ -399,7 +408,7 @@ static bool answer_take(struct sgd_place *place, int wait_ms, void (*tell)(void 
         sgd_place_set_state(place, SGD_PLACE_OPEN);
     place->region = news.region;
     place->cursor = news.cursor;
-    place->stopped = news.stopped;
+    memcpy(place->starts, news.starts, sizeof place->starts);
     memcpy(place->seen, news.seen, sizeof place->seen);
     for (uint32_t i = 0; i < news.notes_count && i < SGD_POST_NOTES; i++) {
         struct sgd_note *note = &news.notes[i];
@@ -457,9 +466,14 @@ uint64_t sgd_places_look(struct sgd_places *places, void (*tell)(void *user, str
     return lost;
 }
 
-bool sgd_place_is_stopped(const struct sgd_places *places, int place, uint32_t hand)
+enum sgd_start sgd_place_start(struct sgd_places *places, int place, uint32_t hand)
 {
-    return place == 0 ? is_stopped_here(places->here->data, hand) : sgd_hand_set_has(&places->of[place].stopped, hand);
+    if (place == 0)
+        return start_look(places->here->data, hand, &places->starts[hand]);
+    for (int how = SGD_START_UNSEEN + 1; how < SGD_STARTS; how++)
+        if (sgd_hand_set_has(&places->of[place].starts[how], hand))
+            return (enum sgd_start)how;
+    return SGD_START_UNSEEN;
 }
 
 int sgd_left_ms(int64_t until_ns)

@@ -18,7 +18,7 @@
 #include "clients/roster/roster.h"
 #include "sgd/watch/board.h"
 #include "sgd/ground/trace.h"
-#include "sgd/watch/watch.h"
+#include "sgd/watch/load.h"
 
 #include <manta.h>
 
@@ -33,6 +33,19 @@ enum sgd_place_state {
     SGD_PLACE_OPEN,
     SGD_PLACE_LEAVING, /* its workers leave after their step, and no others come */
     SGD_PLACE_LOST
+};
+
+/* What a worker that starts shows. */
+enum sgd_start {
+    SGD_START_UNSEEN, /* no process yet: it may wait for CPUs */
+    SGD_START_IDLE,
+    SGD_START_WORKS,
+    SGD_START_STOPPED, /* by a signal */
+    SGD_STARTS
+};
+struct sgd_start_seen { /* at the last look; zeroed at first */
+    int32_t         pid;
+    struct sgd_load load;
 };
 
 /* What the post is told, and what it answers. Both travel as bytes between processes of one executable. */
@@ -51,7 +64,7 @@ struct sgd_post_news {
     uint64_t              region, cursor;
     uint32_t              notes_count, reserved;
     struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX]; /* of ranks first, first + 1, ... */
-    struct sgd_hand_set   stopped;                    /* of those that start */
+    struct sgd_hand_set   starts[SGD_STARTS];         /* which of those that were asked about show what */
     struct sgd_note       notes[SGD_POST_NOTES];
 };
 static_assert(sizeof(struct sgd_post_news) <= MANTA_INLINE_MAX, "travels inline");
@@ -83,22 +96,24 @@ struct sgd_place {
     char                  why[SGD_PLACE_WHY_BYTES]; /* LOST: why it never opened; "": it did, or did not answer */
     uint64_t              cursor;
     struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];
-    struct sgd_hand_set   starting, stopped; /* hands that load there; of these, as its last answer said */
-    manta_ref            *spans_asked;       /* for the timeline, where there is one */
+    struct sgd_hand_set   starting;           /* hands that load there */
+    struct sgd_hand_set   starts[SGD_STARTS]; /* what they show, as its last answer said */
+    manta_ref            *spans_asked;        /* for the timeline, where there is one */
     int64_t               spans_asked_ns, clock_took_ns, clock_shift_ns;
 };
 
 struct sgd_places {
-    int              max; /* nodes of the run */
-    size_t           region_size;
-    manta_region    *here;                                 /* of place 0; the caller's */
-    double           cpus, gpus;                           /* that a worker needs */
-    struct roster    nodes;                                /* of the cluster */
-    int64_t          walked_ns;                            /* when they were last gone through */
-    uint32_t         barred[SGD_PLACES_MAX], barred_count; /* nodes where no worker of this run can be */
-    uint32_t         told[SGD_PLACES_MAX], told_count;     /* nodes of which was said why they are passed over */
-    int32_t          pids[MT_GROUP_MEMBERS_MAX]; /* of each rank of the present generation, who may not have taken it yet */
-    struct sgd_place of[SGD_PLACES_MAX];
+    int                   max; /* nodes of the run */
+    size_t                region_size;
+    manta_region         *here;                                 /* of place 0; the caller's */
+    double                cpus, gpus;                           /* that a worker needs */
+    struct roster         nodes;                                /* of the cluster */
+    int64_t               walked_ns;                            /* when they were last gone through */
+    uint32_t              barred[SGD_PLACES_MAX], barred_count; /* nodes where no worker of this run can be */
+    uint32_t              told[SGD_PLACES_MAX], told_count;     /* nodes of which was said why they are passed over */
+    struct sgd_start_seen starts[SGD_HANDS_MAX];                /* of place 0 */
+    int32_t               pids[MT_GROUP_MEMBERS_MAX]; /* of each rank of the present generation, who may not have taken it yet */
+    struct sgd_place      of[SGD_PLACES_MAX];
 };
 
 /* Place 0 is this node. With `max` 1 it is the only one, and open whatever it has. Blocks as manta_nodes does. */
@@ -120,8 +135,8 @@ void sgd_place_bar(struct sgd_places *places, struct sgd_place *place);
 /* Takes the posts' answers, calls `tell` for each note, and asks again. A bit for each place that was lost just now. */
 uint64_t sgd_places_look(struct sgd_places *places, void (*tell)(void *user, struct sgd_note *note), void *user);
 
-/* Whether a hand that starts there is stopped by a signal while it loads. False for one that has not come that far. */
-bool sgd_place_is_stopped(const struct sgd_places *places, int place, uint32_t hand);
+/* What a hand that starts there shows. */
+enum sgd_start sgd_place_start(struct sgd_places *places, int place, uint32_t hand);
 
 /* How long it is until then; 0: that is over. */
 int sgd_left_ms(int64_t until_ns);

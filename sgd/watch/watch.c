@@ -56,6 +56,11 @@ int64_t sgd_watch_limit_ns(const struct sgd_watch *watch, const struct sgd_pulse
     return learned_ns(watch);
 }
 
+int64_t sgd_watch_load_limit_ns(const struct sgd_watch *watch)
+{
+    return watch->hang_after_ns < 0 ? INT64_MAX : larger(watch->hang_after_ns, MT_TRAIN_START_MS * MS);
+}
+
 int64_t sgd_watch_silence_ns(const struct sgd_watch *watch, uint32_t m)
 {
     return watch->looked_ns - watch->of[m].changed_ns;

@@ -79,6 +79,9 @@ uint64_t sgd_watch_late(struct sgd_watch *watch, int64_t now_ns, const struct sg
 /* How long a member that shows this may show nothing else; INT64_MAX: for ever. */
 int64_t sgd_watch_limit_ns(const struct sgd_watch *watch, const struct sgd_pulse_seen *pulse);
 
+/* The same of one that loads (load.h): its data may come over a network. */
+int64_t sgd_watch_load_limit_ns(const struct sgd_watch *watch);
+
 /* For how long the m-th has done nothing, as it counts. */
 int64_t sgd_watch_silence_ns(const struct sgd_watch *watch, uint32_t m);
 

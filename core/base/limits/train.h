@@ -62,7 +62,7 @@ enum {
     MT_TRAIN_WORDS_MS = 1000,        /* another node may take to say what a dead worker printed last */
     MT_TRAIN_DISMISS_MS = 1000,      /* for the end of workers that are killed when their run is over */
     MT_TRAIN_PING_MS = 200,          /* how often it asks its idle spares whether they live */
-    MT_TRAIN_START_MS = 60 * 1000,   /* from asking for a worker until it has loaded model and data */
+    MT_TRAIN_START_MS = 60 * 1000,   /* from asking for a worker until it is there; and while it loads, without work */
     MT_TRAIN_RETURN_MS = 10 * 1000,  /* from asking a spare for a sign of life until it is killed */
     MT_TRAIN_WAIT_S = 3600,          /* for the fewest workers in all, while nodes are being started for them, or may be */
     MT_TRAIN_WISH_MS = 1000,         /* how often the cluster is asked then */

@@ -10,6 +10,8 @@
 
 #include <manta_sgd.h>
 
+#include "core/base/limits/train.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -23,7 +25,16 @@
 
 extern char **environ;
 
-enum { RECORDS = 96, RECORD = 16, BATCH = 16, EPOCHS = 10, STALL_STEP = 20, STALL_MS = 3000, PATH_SIZE = 400 };
+enum {
+    RECORDS = 96,
+    RECORD = 16,
+    BATCH = 16,
+    EPOCHS = 10,
+    STALL_STEP = 20,
+    STALL_MS = 3000,
+    LOAD_MS = MT_TRAIN_START_MS + 5000,
+    PATH_SIZE = 400
+};
 
 /* ---- the operator ---- */
 
@@ -31,16 +42,6 @@ struct follower {
     float      *w, *g;
     const char *files;
 };
-
-static manta_status follower_setup(manta_sgd *t, void **self)
-{
-    struct follower *m = *self = manta_sgd_alloc(t, sizeof *m);
-    int64_t          n = RECORD;
-    m->files = manta_sgd_conf_str(t, "data", NULL);
-    manta_sgd_param(t, "w", MANTA_SGD_F32, 1, &n, &m->w, &m->g);
-    manta_sgd_data(t, m->files, &(manta_sgd_data_opts){.record = RECORD, .validate = true});
-    return manta_sgd_data(t, m->files, &(manta_sgd_data_opts){.record = RECORD, .shuffle = true});
-}
 
 static double distance(const struct follower *m, const manta_sgd_batch *b, float *gradient)
 {
@@ -70,9 +71,11 @@ static void await(pid_t child)
     CHECK_EQ(ended, child);
 }
 
+static int stall_ms = STALL_MS;
+
 static void *open_late(void *path)
 {
-    test_sleep_ms(STALL_MS);
+    test_sleep_ms(stall_ms);
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     CHECK(fd >= 0);
     close(fd);
@@ -150,6 +153,21 @@ static void trouble(const struct follower *m, const char *where)
     }
 }
 
+static manta_status follower_setup(manta_sgd *t, void **self)
+{
+    struct follower *m = *self = manta_sgd_alloc(t, sizeof *m);
+    int64_t          n = RECORD;
+    m->files = manta_sgd_conf_str(t, "data", NULL);
+    if (!manta_sgd_is_driver(t)) {
+        stall_ms = LOAD_MS;
+        trouble(m, "setup");
+        stall_ms = STALL_MS;
+    }
+    manta_sgd_param(t, "w", MANTA_SGD_F32, 1, &n, &m->w, &m->g);
+    manta_sgd_data(t, m->files, &(manta_sgd_data_opts){.record = RECORD, .validate = true});
+    return manta_sgd_data(t, m->files, &(manta_sgd_data_opts){.record = RECORD, .shuffle = true});
+}
+
 static manta_status follower_train(manta_sgd *t, void *self, const manta_sgd_batch *b)
 {
     struct follower *m = self;
@@ -169,8 +187,8 @@ MANTA_SGD_OPERATOR(follower, .setup = follower_setup, .train_batch = follower_tr
 /* ---- a run ---- */
 
 static char data_config[PATH_SIZE + 8], *const data_path = data_config + sizeof "data=" - 1;
-static int  hung;
-static char hung_text[512];
+static int  hung, lost;
+static char hung_text[512], lost_text[512];
 
 static int on_event(void *user, const manta_sgd_event *event)
 {
@@ -178,6 +196,10 @@ static int on_event(void *user, const manta_sgd_event *event)
     if (event->kind == MANTA_SGD_HUNG) {
         hung++;
         snprintf(hung_text, sizeof hung_text, "%s", event->text);
+    }
+    if (event->kind == MANTA_SGD_LOST) {
+        lost++;
+        snprintf(lost_text, sizeof lost_text, "%s", event->text);
     }
     return 0;
 }
@@ -207,13 +229,13 @@ static void trouble_make(const char *kind)
 static manta_status run(const char *kind, double hang_after, int max_failures, manta_sgd_result *r, manta_error *e)
 {
     const char    *config[] = {data_config, NULL};
-    manta_sgd_opts opts = {.scaling.max_workers = 2,
+    manta_sgd_opts opts = {.scaling = {.min_workers = 2, .max_workers = 2},
                            .run = {.epochs = EPOCHS, .batch = BATCH, .shards = 8, .log_steps = 5},
                            .failure = {.max_failures = max_failures, .hang_after = hang_after},
                            .optimizer.lr = 0.05,
                            .config = config,
                            .on_event = on_event};
-    hung = 0;
+    hung = lost = 0;
     if (kind)
         trouble_make(kind);
     return manta_sgd_fit("follower", &opts, r, e);
@@ -299,12 +321,26 @@ static void hang_ends_the_run(void)
     CHECK_EQ(unlink(data_path), 0);
 }
 
+/* Before they are ready one waits for its data for longer than a run waits for a worker that is not there: it is let load. The
+ * other sleeps for ever: a third takes its place. */
+static void hang_loads(void)
+{
+    manta_error      e;
+    manta_sgd_result r;
+    data_make();
+    uint64_t wanted = calm();
+    trouble_make("setup.disk");
+    CHECK_CODE(run("setup.lock", 0, 1, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(lost, 1);
+    CHECK_SAYS(lost_text, "hung as it loaded");
+    CHECK(r.weights == wanted);
+    CHECK_EQ(unlink(data_path), 0);
+}
+
 #define TWO_CPUS {.num_cpus = 2}, false, 0
 static const struct test_case cases[] = {
-    {"hang_none", hang_none, TWO_CPUS},
-    {"hang_found", hang_found, TWO_CPUS},
-    {"hang_ends_the_run", hang_ends_the_run, TWO_CPUS},
-    {NULL, NULL, {0}, false, 0},
+    {"hang_none", hang_none, TWO_CPUS},   {"hang_found", hang_found, TWO_CPUS}, {"hang_ends_the_run", hang_ends_the_run, TWO_CPUS},
+    {"hang_loads", hang_loads, TWO_CPUS}, {NULL, NULL, {0}, false, 0},
 };
 
 int main(int argc, char **argv)

@@ -2,7 +2,7 @@
  *
  * watch_test.c - who hangs, who only waits, who is slow; and that our own pause is nobody's fault.
  */
-#include "sgd/watch/watch.h"
+#include "sgd/watch/load.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,6 +47,48 @@ static uint64_t work(uint32_t members, uint64_t stuck, int64_t ms, int64_t step_
         hung = sgd_watch_look(&watch, now, pulses, &straggler);
     }
     return hung;
+}
+
+/* In how many of so many looks, each 50 ms behind the last, a process that loads is taken to work. */
+static int loads(int looks, const struct sgd_pulse_seen *shows, uint32_t cpu_permille)
+{
+    struct sgd_load       load = {0};
+    struct sgd_pulse_seen seen = *shows;
+    int                   works = 0;
+    int64_t               at = 500 * MS;
+    (void)sgd_load_works(&load, at, &seen); /* it has just come */
+    for (int i = 1; i <= looks; i++) {
+        seen.process_ms = (uint32_t)i * 50 * cpu_permille / 1000 / 10 * 10; /* the kernel tells of hundredths */
+        works += sgd_load_works(&load, at += 50 * MS, &seen);
+    }
+    return works;
+}
+
+static void one_that_loads_works_with_cpu_or_disk(void **state)
+{
+    struct sgd_load load = {0};
+    (void)state;
+    assert_true(sgd_load_works(&load, 500 * MS, &(struct sgd_pulse_seen){0}));
+    assert_int_equal(loads(200, &(struct sgd_pulse_seen){0}, 0), 0);
+    assert_int_equal(loads(200, &(struct sgd_pulse_seen){0}, 20), 0);   /* libmanta's own threads */
+    assert_int_equal(loads(200, &(struct sgd_pulse_seen){0}, 250), 10); /* each second */
+    assert_true(loads(200, &(struct sgd_pulse_seen){.on_disk = 1}, 0) >= 199);
+    assert_true(loads(200, &(struct sgd_pulse_seen){.ready = 1}, 10) >= 199); /* others have the CPUs */
+    sgd_load_works(&load, 550 * MS, &(struct sgd_pulse_seen){.on_disk = 1});
+    assert_false(sgd_load_works(&load, 600 * MS, &(struct sgd_pulse_seen){0})); /* that was a moment */
+}
+
+static void one_that_loads_has_its_own_limit(void **state)
+{
+    (void)state;
+    begin(1);
+    assert_int_equal(sgd_watch_load_limit_ns(&watch), MT_TRAIN_START_MS * MS);
+    watch.hang_after_ns = 2000 * MS;
+    assert_int_equal(sgd_watch_load_limit_ns(&watch), MT_TRAIN_START_MS * MS);
+    watch.hang_after_ns = 3600 * 1000 * MS;
+    assert_int_equal(sgd_watch_load_limit_ns(&watch), 3600 * 1000 * MS);
+    watch.hang_after_ns = -1;
+    assert_int_equal(sgd_watch_load_limit_ns(&watch), INT64_MAX);
 }
 
 static void a_member_that_stands_still_hangs(void **state)
@@ -339,6 +381,8 @@ static void the_slow_one_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_that_loads_works_with_cpu_or_disk),
+        cmocka_unit_test(one_that_loads_has_its_own_limit),
         cmocka_unit_test(a_member_that_stands_still_hangs),
         cmocka_unit_test(long_steps_are_given_time),
         cmocka_unit_test(all_that_stand_still_hang),
