@@ -550,7 +550,7 @@ typedef struct manta_actor_call_opts {
 } manta_actor_call_opts;
 MANTA_API manta_ref *manta_actor_call_with(manta_actor *actor, const char *method, const manta_actor_call_opts *opts, int argc,
                                            const manta_arg *argv);
-/* Finds a named actor, at most timeout_ms. NULL: *e says why (ENOENT, ETIMEDOUT, ECONN). name_space NULL: the job's. */
+/* Finds a named actor that is there, at most timeout_ms. NULL: *e says why (ENOENT, ETIMEDOUT, ECONN). No name_space: ours. */
 MANTA_API manta_actor *manta_actor_find(const char *name, int64_t timeout_ms, manta_error *e);
 MANTA_API manta_actor *manta_actor_find_in(const char *name_space, const char *name, int64_t timeout_ms, manta_error *e);
 /* Ends the actor after the calls that this process has made before, whatever its restarts. The ref is ready (no value)

@@ -999,7 +999,7 @@ template <class T, class... A> group<T> start_group(const manta_actor_opts &opts
     return group<T>(made);
 }
 /* A named actor of somebody. */
-template <class T> actor<T> find(const char *name, int64_t timeout_ms = 0)
+template <class T> actor<T> find(const char *name, int64_t timeout_ms = MANTA_FOREVER)
 {
     manta_error  e;
     manta_actor *found = manta_actor_find(name, timeout_ms, &e);

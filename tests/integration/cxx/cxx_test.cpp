@@ -308,7 +308,7 @@ static void errors()
           MANTA_ETYPE);
     CHECK(thrown<manta::bad_request>([] { manta::call<double>("piece", {}).get(WAIT_MS); }).code() == MANTA_ETYPE);
     CHECK(manta::submit<small>(200).get(WAIT_MS) == 200);
-    thrown<manta::error>([] { manta::find<counter>("nobody"); });
+    CHECK(thrown<manta::bad_request>([] { manta::find<counter>("nobody"); }).code() == MANTA_ENOENT);
 }
 
 static void actors()
@@ -319,7 +319,7 @@ static void actors()
     for (int i = 0; i < 100; i++)
         a.call<&counter::add>(i);
     CHECK(a.call<&counter::value>().get(WAIT_MS) == 5 + 99 * 50);
-    auto same = manta::find<counter>("the counter", WAIT_MS), copy = same;
+    auto same = manta::find<counter>("the counter"), copy = same;
     CHECK(copy.call<&counter::add>(manta::submit<small>(3).get(WAIT_MS)).get(WAIT_MS) == 8 + 99 * 50);
     thrown<manta::bad_request>([&] { a.call<&counter::hidden>(); });
     thrown<manta::died>([&] { a.call<&counter::leave>().get(WAIT_MS); });
