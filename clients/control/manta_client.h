@@ -56,7 +56,7 @@ typedef struct manta_job {
     const char *const *argv;       /* what runs, in the job's own folder; ends with NULL */
     const char *const *files;      /* copied there first; folders with all that is in them; ends with NULL. One inside the
                                  current folder keeps its relative path, any other gets its last name. */
-    const char *const *env;        /* NAME=value; ends with NULL */
+    const char *const *env;        /* NAME=value, before what the node has under that name; ends with NULL */
     int64_t            time_s;     /* an attempt that runs longer has failed; 0: no limit */
     uint32_t           retries;    /* started again so often when an attempt or its node fails */
     double             cpus, gpus; /* what the driver itself holds; none by default */

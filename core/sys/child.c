@@ -216,6 +216,15 @@ static size_t children_add(pid_t pid, pid_t *tree, size_t count, size_t max)
     return count;
 }
 
+size_t mt_child_env_set(char **env, size_t count, char *variable)
+{
+    size_t name = strcspn(variable, "="), at = 0;
+    while (at < count && !(strncmp(env[at], variable, name) == 0 && env[at][name] == '='))
+        at++;
+    env[at] = variable;
+    return at == count ? count + 1 : count;
+}
+
 size_t mt_process_tree(pid_t root, pid_t *tree, size_t max)
 {
     size_t count = 1;

@@ -50,6 +50,11 @@ static inline void mt_child_give(struct mt_child_opts *opts, int fd, int as)
     opts->fds[opts->fd_count++].as = as;
 }
 
+/* Sets a variable in the environment of a child: `variable`, NAME=VALUE, takes the place of one of the same name, else it comes
+ * behind the `count` others, where there is room for it. How many there are then. Each name stands once: of two, getenv would
+ * take the first one, and a shell the last. */
+size_t mt_child_env_set(char **env, size_t count, char *variable);
+
 /* No signal is blocked in the child, and SIGPIPE is not ignored. The caller keeps what it gave.
  * MT_ENOENT: there is no such program, or folder; MT_ESYS: why it can't be run; MT_ENOMEM. */
 MT_MUST_USE mt_status mt_child_start(const struct mt_child_opts *opts, pid_t *out_pid);

@@ -29,8 +29,7 @@ extern char **environ;
 
 struct command {
     manta_trial *t;
-    MT_VEC(char *) argv, env;
-    size_t  env_ours; /* env[env_ours ..] are freed */
+    MT_VEC(char *) argv, own, env; /* own: the trial's variables; env: borrowed from them, and from our environment */
     char    file[MT_PATH_BYTES_MAX];
     char    done[MT_PATH_BYTES_MAX + 8]; /* the file by which it says that it is done, whatever dies */
     pid_t   pid;
@@ -122,7 +121,7 @@ static mt_status push_expanded(struct command *c, const char *text, bool is_env)
     MT_TRY(st);
     if (!word)
         return mt_error(MT_ENOMEM, 0, "make the command");
-    return is_env ? mt_vec_push(&c->env, word) : mt_vec_push(&c->argv, word);
+    return is_env ? mt_vec_push(&c->own, word) : mt_vec_push(&c->argv, word);
 }
 
 static mt_status push_printed(struct command *c, bool is_env, const char *format, ...) MT_PRINTF(3, 4);
@@ -135,7 +134,7 @@ static mt_status push_printed(struct command *c, bool is_env, const char *format
     va_end(args);
     if (n < 0)
         return mt_error(MT_ENOMEM, 0, "make the command");
-    return is_env ? mt_vec_push(&c->env, word) : mt_vec_push(&c->argv, word);
+    return is_env ? mt_vec_push(&c->own, word) : mt_vec_push(&c->argv, word);
 }
 
 /* `manta run` comes first, which passes on to its ranks what this trial's program would find in its environment. */
@@ -146,9 +145,9 @@ static mt_status gang_words_push(struct command *c)
     MT_TRY(push_printed(c, false, "%s", program));
     for (char **word = c->t->slot->setup.gang; *word; word++)
         MT_TRY(push_printed(c, false, "%s", *word));
-    for (size_t i = c->env_ours; i + 1 < c->env.count; i++) {
+    for (size_t i = 0; i < c->own.count; i++) {
         MT_TRY(push_printed(c, false, "--env"));
-        MT_TRY(push_printed(c, false, "%s", c->env.data[i]));
+        MT_TRY(push_printed(c, false, "%s", c->own.data[i]));
     }
     return push_printed(c, false, "--");
 }
@@ -173,7 +172,6 @@ static mt_status env_make(struct command *c)
     for (char **e = environ; *e; e++)
         if (strncmp(*e, "MANTA_TRIAL", 11) != 0 && strncmp(*e, "MANTA_PARAM_", 12) != 0 && strncmp(*e, "MANTA_ROLE", 10) != 0)
             MT_TRY(mt_vec_push(&c->env, *e));
-    c->env_ours = c->env.count;
     MT_TRY(push_printed(c, true, "MANTA_TRIAL=%" PRId64, c->t->number));
     MT_TRY(push_printed(c, true, "MANTA_TRIAL_PARAMS=%s", c->t->params));
     MT_TRY(push_printed(c, true, "MANTA_TRIAL_ATTEMPT=%d", c->t->attempt));
@@ -184,6 +182,9 @@ static mt_status env_make(struct command *c)
         MT_TRY(push_printed(c, true, "MANTA_PARAM_%s=%s", c->t->values.data[i].name, c->t->values.data[i].text));
     for (char **e = c->t->slot->setup.env; e && *e; e++)
         MT_TRY(push_expanded(c, *e, true));
+    MT_TRY(mt_vec_reserve(&c->env, c->own.count));
+    for (size_t i = 0; i < c->own.count; i++)
+        c->env.count = mt_child_env_set(c->env.data, c->env.count, c->own.data[i]);
     return mt_vec_push(&c->env, NULL);
 }
 
@@ -416,9 +417,10 @@ static void command_free(struct command *c)
 {
     for (size_t i = 0; i < c->argv.count; i++)
         free(c->argv.data[i]);
-    for (size_t i = c->env_ours; i < c->env.count; i++)
-        free(c->env.data[i]);
+    for (size_t i = 0; i < c->own.count; i++)
+        free(c->own.data[i]);
     mt_vec_fini(&c->argv);
+    mt_vec_fini(&c->own);
     mt_vec_fini(&c->env);
     fd_close(&c->out_fd);
     fd_close(&c->err_fd);

@@ -45,21 +45,11 @@ struct words {
     MT_VEC(char *) argv, env;
 };
 
-static bool is_named(const char *variable, const char *other)
-{
-    size_t size = strcspn(other, "=");
-    return strncmp(variable, other, size) == 0 && variable[size] == '=';
-}
-
-/* Sets a variable; a later one takes the place of an earlier one. */
 static mt_status env_set(struct words *w, char *variable)
 {
-    for (size_t i = 0; i < w->env.count; i++)
-        if (is_named(w->env.data[i], variable)) {
-            w->env.data[i] = variable;
-            return mt_ok();
-        }
-    return mt_vec_push(&w->env, variable);
+    MT_TRY(mt_vec_reserve(&w->env, 1));
+    w->env.count = mt_child_env_set(w->env.data, w->env.count, variable);
+    return mt_ok();
 }
 
 static mt_status words_make(struct words *w, const struct gng_start *start, bool has_pmi, char *variable)

@@ -238,25 +238,32 @@ static mt_status warden_text(const struct sh_job *job, mt_buf *out)
     return mt_buf_append(out, "", 1);
 }
 
-/* Ours first, then the job's, which win where both say the same name but for those that lead it to this raylet. */
-static char **environment_make(struct sh_job *job, char (*own)[512], char *warden)
+/* A variable that leads a job to its raylet: ours alone to set. */
+static bool is_ours(const char *line)
 {
     static const char *const ours[] = {"MANTA_FD",          "MANTA_ROLE",  "MANTA_JOB",    "MANTA_ADDRESS", "MANTA_JOB_ID",
                                        "MANTA_JOB_ATTEMPT", "MANTA_TOKEN", "MANTA_WARDEN", "MANTA_SOCKET",  "MANTA_MARK"};
-    size_t                   count = 0, n = 0;
+    for (size_t k = 0; k < sizeof ours / sizeof ours[0]; k++)
+        if (is_variable(line, ours[k]))
+            return true;
+    return false;
+}
+
+/* The node's; the job's, which win where both say the same name; those that lead it to this raylet. */
+static char **environment_make(struct sh_job *job, char (*own)[512], char *warden)
+{
+    size_t count = 0, n = 0;
     while (environ[count])
         count++;
     char **out = calloc(count + job->spec->n_env + 7, sizeof *out);
     if (!out)
         return NULL;
-    for (size_t i = 0; i < count + job->spec->n_env; i++) {
-        char *line = i < job->spec->n_env ? job->spec->env[i] : environ[i - job->spec->n_env];
-        bool  skip = !strchr(line, '=');
-        for (size_t k = 0; k < sizeof ours / sizeof ours[0]; k++)
-            skip |= is_variable(line, ours[k]);
-        if (!skip)
-            out[n++] = line; /* getenv takes the first: the job's stand first */
-    }
+    for (size_t i = 0; i < count; i++)
+        if (strchr(environ[i], '=') && !is_ours(environ[i]))
+            out[n++] = environ[i];
+    for (size_t i = 0; i < job->spec->n_env; i++)
+        if (strchr(job->spec->env[i], '=') && !is_ours(job->spec->env[i]))
+            n = mt_child_env_set(out, n, job->spec->env[i]);
     snprintf(own[0], sizeof own[0], "MANTA_ADDRESS=%s", job->sh->options.dir);
     snprintf(own[1], sizeof own[1], "MANTA_JOB_ID=%s", job->id);
     snprintf(own[2], sizeof own[2], "MANTA_JOB_ATTEMPT=%u", job->attempt);

@@ -651,6 +651,11 @@ def output_of_jobs(p):
                   want=7)
     equal(out, "[1 2][]\nerr\n")
     has("FAILED", p.errors)
+    # A name that the node's environment has too stands once: of two, a shell takes the last one and getenv the first.
+    words = ["--env", "HOME=/its own", "--env", "A=1", "--env", "A=2", "--env", "MANTA_JOB_ATTEMPT=9"]
+    seen = p.manta("submit", "-f", *words, "--", "env").splitlines()
+    for name, value in ("HOME", "/its own"), ("A", "2"), ("MANTA_JOB_ATTEMPT", "1"):
+        equal([line for line in seen if line.startswith(name + "=")], [f"{name}={value}"])
     big = p.manta("submit", "-f", "--", "sh", "-c", "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done")
     equal(big, "".join(f"line {i}\n" for i in range(20000)))
     long = p.manta("submit", "--", "sh", "-c", "echo begun; sleep 1000").strip()

@@ -72,6 +72,16 @@ space:
 """
 
 
+def variables():
+    """A variable of the file takes the place of one of ours: of two, getenv would take the first."""
+    program = write("told.py", "import os; print('loss=' + os.environ['VALUE'])")
+    path = write("small.yaml", SMALL.replace('[echo, "loss={x} acc=1"]', f"[{sys.executable}, {program}], env: {{VALUE: '{{x}}'}}"))
+    ENV["VALUE"] = "7"
+    manta(path, "--quiet")
+    trials = [json.loads(line) for line in manta("export", "small", "jsonl").splitlines()]
+    assert len(trials) == 6 and all(t["value"] == t["params"]["x"] for t in trials), trials
+
+
 def keys():
     """--keys tells what the error about an unknown key tells."""
     told = {line.split()[0].split(".")[0] for line in manta("--keys").split("\n\n")[0].splitlines()}
@@ -568,6 +578,6 @@ def bad_files():
 
 os.makedirs(BASE + "/run", mode=0o700)
 try:
-    {"demo": demo, "pbt": pbt, "fashion": fashion, "command": command, "gang": gang, "files": files, "stopped": stopped, "interrupted": interrupted, "elsewhere": elsewhere, "ask": ask, "report": report, "two": two, "train": train, "page": page, "tensorboard": tensorboard, "importance": importance, "bad_files": bad_files}[CASE]()
+    {"demo": demo, "pbt": pbt, "fashion": fashion, "command": command, "gang": gang, "files": files, "stopped": stopped, "interrupted": interrupted, "elsewhere": elsewhere, "ask": ask, "report": report, "variables": variables, "two": two, "train": train, "page": page, "tensorboard": tensorboard, "importance": importance, "bad_files": bad_files}[CASE]()
 finally:
     shutil.rmtree(BASE, ignore_errors=True)

@@ -167,12 +167,25 @@ static void is_found_by_its_own_path(void **state)
     unlink(script), rmdir(folder);
 }
 
+static void has_each_variable_once(void **state)
+{
+    char   texts[][8] = {"A=1", "AB=2", "B=", "A=3", "B=4", "C=5"};
+    char  *env[6] = {texts[0], texts[1], texts[2]}, *wanted[] = {texts[3], texts[1], texts[4], texts[5]};
+    size_t count = 3;
+    (void)state;
+    for (int i = 3; i < 6; i++)
+        count = mt_child_env_set(env, count, texts[i]);
+    assert_int_equal(count, 4);
+    assert_memory_equal(env, wanted, sizeof wanted);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(has_only_what_it_was_given), cmocka_unit_test(gets_what_has_a_number_of_another),
         cmocka_unit_test(has_a_limit_of_its_own),     cmocka_unit_test(is_not_told_of_our_signals),
         cmocka_unit_test(says_why_it_cannot_be),      cmocka_unit_test(is_found_by_its_own_path),
+        cmocka_unit_test(has_each_variable_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
