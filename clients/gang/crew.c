@@ -78,7 +78,11 @@ void gng_crew_send(struct gng_crew *crew)
     }
 }
 
-/* ---- news ---- */
+/* ---- news ----
+ *
+ * What a rank has printed may be a value in the store of its node. It is waited for until it is here; where our store has no room
+ * for it just then (ETIMEDOUT of the get), it is taken the next time.
+ */
 
 static mt_status down(struct gng_crew *crew, int member, const manta_error *e, gng_news_fn fn, void *user)
 {
@@ -96,6 +100,8 @@ static mt_status ready_take(struct gng_crew *crew, int member, gng_news_fn fn, v
     manta_error      e = {.code = MANTA_EPROTO, .message = "a supervisor of another version"};
     struct gng_seat  seat;
     manta_status     code = manta_get(h->ready, 0, &view, &e);
+    if (code == MANTA_ETIMEDOUT)
+        return mt_ok();
     if (code != MANTA_OK || view.size != sizeof seat) {
         manta_release(&view);
         return down(crew, member, &e, fn, user);
@@ -117,7 +123,10 @@ static mt_status news_take(struct gng_crew *crew, int member, gng_news_fn fn, vo
     manta_error      e;
     struct gng_wire  word;
     mt_status        st = mt_ok();
-    if (manta_get(h->news, 0, &view, &e) != MANTA_OK)
+    manta_status     code = manta_get(h->news, 0, &view, &e);
+    if (code == MANTA_ETIMEDOUT)
+        return mt_ok();
+    if (code != MANTA_OK)
         return down(crew, member, &e, fn, user);
     h->heard_ns = mt_now_ns();
     manta_free(h->news);
@@ -131,8 +140,9 @@ static mt_status news_take(struct gng_crew *crew, int member, gng_news_fn fn, vo
 
 mt_status gng_crew_look(struct gng_crew *crew, int wait_ms, gng_news_fn fn, void *user)
 {
-    size_t      count = 0;
-    manta_error e;
+    static const manta_wait_opts here = {.fetch = true};
+    size_t                       count = 0;
+    manta_error                  e;
     for (int i = 0; i < crew->count; i++) {
         manta_ref *of[2] = {crew->hands[i].ready, crew->hands[i].news};
         for (int k = 0; k < 2; k++)
@@ -145,7 +155,7 @@ mt_status gng_crew_look(struct gng_crew *crew, int wait_ms, gng_news_fn fn, void
         mt_sleep_ms(wait_ms);
         return mt_ok();
     }
-    int n = manta_wait(crew->refs, count, 1, wait_ms, crew->is_there, &e);
+    int n = manta_wait_with(crew->refs, count, 1, wait_ms, &here, crew->is_there, &e);
     if (n < 0)
         return mt_error(-n, 0, "wait for ranks");
     for (size_t i = 0; i < count && n > 0; i++) {

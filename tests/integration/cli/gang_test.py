@@ -268,6 +268,9 @@ def gang_nodes(p):
     ranks = variables(p.manta("run", "--nodes", "3", "--as", "torch", "--", "env"))
     equal([(r["GROUP_RANK"], r["LOCAL_RANK"], r["GROUP_WORLD_SIZE"], r["WORLD_SIZE"]) for r in ranks],
           [(str(rank), "0", "3", "3") for rank in range(3)])
+    # What a rank prints at once may be more than goes with a call: it comes from its node's store, and nothing of it is lost.
+    out = p.manta("run", "--nodes", "3", "--", sys.executable, "-c", "print('x' * 100000); print('y' * 5000)")
+    equal((out.count("x"), out.count("y")), (300000, 15000))
     # Where the room of the last gang, or attempt, is not seen free yet, it begins with fewer ranks, and grows.
     script = (f"echo up $MANTA_GANG_SIZE $MANTA_GANG_RESTARTS; [ $MANTA_GANG_SIZE$MANTA_GANG_RESTARTS = 11 ] && [ -e {p.root}/drains ] ||"
               " exec sleep 1000")
