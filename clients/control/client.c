@@ -272,6 +272,15 @@ manta_status ctl_enter(manta_client *handle, const char *call, struct ctl_client
     return st.code ? client_fail(e, st, call) : MANTA_OK;
 }
 
+manta_status ctl_enter_given(manta_client *handle, const char *call, bool is_given, const char *what,
+                             struct ctl_client **out_client, manta_error *e)
+{
+    manta_status st = ctl_enter(handle, call, out_client, e);
+    if (st != MANTA_OK || is_given)
+        return st;
+    return ctl_leave(handle, ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "%s: %s may not be NULL", call, what));
+}
+
 manta_status ctl_leave(manta_client *handle, manta_status code)
 {
     client_free(mt_handle_leave(&clients, handle));

@@ -68,6 +68,9 @@ bool ctl_place_turn(struct ctl_place *place, int32_t code, const char *detail);
 
 /* Each public call begins and ends with these. EINVAL (NULL), EHANDLE, EFORKED, EAGAIN: *e names the call. */
 manta_status ctl_enter(manta_client *handle, const char *call, struct ctl_client **out_client, manta_error *e);
+/* ... of a call that can't do without `what`: EINVAL where the caller gave NULL in its place. */
+manta_status ctl_enter_given(manta_client *handle, const char *call, bool is_given, const char *what,
+                             struct ctl_client **out_client, manta_error *e);
 manta_status ctl_leave(manta_client *handle, manta_status code); /* gives the code */
 /* Of the head that it speaks with; "": none. */
 void ctl_client_address(manta_client *handle, char out[CTL_ADDRESS_SIZE]);

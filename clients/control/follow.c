@@ -103,7 +103,7 @@ manta_status manta_job_follow_from(manta_client *client, const char *id, uint64_
                                    int (*line)(void *user, const manta_log *log), void *user, manta_error *e)
 {
     struct ctl_client *c;
-    manta_status       st = ctl_enter(client, "manta_job_follow_from", &c, e);
+    manta_status       st = ctl_enter_given(client, "manta_job_follow_from", id && line, "id and line", &c, e);
     return st != MANTA_OK ? st : ctl_leave(client, follow_from(c, id, offset, line, user, e));
 }
 

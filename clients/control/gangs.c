@@ -109,7 +109,7 @@ manta_status manta_gang_stop(manta_client *client, const char *name, manta_error
 manta_status manta_gang_list(manta_client *client, manta_job_info **out_jobs, size_t *out_count, manta_error *e)
 {
     size_t       all, kept = 0;
-    manta_status st = manta_job_list(client, out_jobs, &all, e);
+    manta_status st = manta_job_list(client, out_jobs, out_count ? &all : NULL, e);
     if (st != MANTA_OK)
         return st;
     for (size_t i = 0; i < all; i++)

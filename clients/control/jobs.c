@@ -296,7 +296,7 @@ manta_status ctl_job_get(struct ctl_client *c, const char *id, manta_job_info *o
 manta_status manta_job_get(manta_client *client, const char *id, manta_job_info *out_info, manta_error *e)
 {
     struct ctl_client *c;
-    manta_status       st = ctl_enter(client, "manta_job_get", &c, e);
+    manta_status       st = ctl_enter_given(client, "manta_job_get", id, "id", &c, e);
     return st != MANTA_OK ? st : ctl_leave(client, ctl_job_get(c, id, out_info, e));
 }
 
@@ -310,7 +310,7 @@ static manta_status job_stop(struct ctl_client *c, const char *id, manta_error *
 manta_status manta_job_stop(manta_client *client, const char *id, manta_error *e)
 {
     struct ctl_client *c;
-    manta_status       st = ctl_enter(client, "manta_job_stop", &c, e);
+    manta_status       st = ctl_enter_given(client, "manta_job_stop", id, "id", &c, e);
     return st != MANTA_OK ? st : ctl_leave(client, job_stop(c, id, e));
 }
 
@@ -318,7 +318,7 @@ manta_status manta_job_signal(manta_client *client, const char *id, int signal, 
 {
     Manta__V1__SignalJobRequest request = MANTA__V1__SIGNAL_JOB_REQUEST__INIT;
     struct ctl_client          *c;
-    manta_status                st = ctl_enter(client, "manta_job_signal", &c, e);
+    manta_status                st = ctl_enter_given(client, "manta_job_signal", id, "id", &c, e);
     request.id = (char *)(uintptr_t)id;
     request.signal = signal;
     return st != MANTA_OK ? st : ctl_leave(client, job_call(c, "/manta.v1.Head/SignalJob", &request.base, MT_CALL_MS, NULL, e));
@@ -328,7 +328,7 @@ static manta_status job_verb(manta_client *client, const char *id, const char *n
 {
     Manta__V1__JobRequest request = MANTA__V1__JOB_REQUEST__INIT;
     struct ctl_client    *c;
-    manta_status          st = ctl_enter(client, name, &c, e);
+    manta_status          st = ctl_enter_given(client, name, id, "id", &c, e);
     request.id = (char *)(uintptr_t)id;
     return st != MANTA_OK ? st : ctl_leave(client, job_call(c, method, &request.base, MT_CALL_MS, NULL, e));
 }
@@ -357,7 +357,7 @@ static manta_status job_delete(struct ctl_client *c, const char *id, manta_error
 manta_status manta_job_delete(manta_client *client, const char *id, manta_error *e)
 {
     struct ctl_client *c;
-    manta_status       st = ctl_enter(client, "manta_job_delete", &c, e);
+    manta_status       st = ctl_enter_given(client, "manta_job_delete", id, "id", &c, e);
     return st != MANTA_OK ? st : ctl_leave(client, job_delete(c, id, e));
 }
 
@@ -401,7 +401,7 @@ static manta_status job_wait(struct ctl_client *c, const char *id, int64_t timeo
 manta_status manta_job_wait(manta_client *client, const char *id, int64_t timeout_ms, manta_job_info *out_info, manta_error *e)
 {
     struct ctl_client *c;
-    manta_status       st = ctl_enter(client, "manta_job_wait", &c, e);
+    manta_status       st = ctl_enter_given(client, "manta_job_wait", id, "id", &c, e);
     return st != MANTA_OK ? st : ctl_leave(client, job_wait(c, id, timeout_ms, out_info, e));
 }
 
@@ -428,7 +428,7 @@ static manta_status job_list(struct ctl_client *c, manta_job_info **out_jobs, si
 manta_status manta_job_list(manta_client *client, manta_job_info **out_jobs, size_t *out_count, manta_error *e)
 {
     struct ctl_client *c;
-    manta_status       st = ctl_enter(client, "manta_job_list", &c, e);
+    manta_status       st = ctl_enter_given(client, "manta_job_list", out_jobs && out_count, "out_jobs and out_count", &c, e);
     return st != MANTA_OK ? st : ctl_leave(client, job_list(c, out_jobs, out_count, e));
 }
 
@@ -449,6 +449,7 @@ static void array_copy(const Manta__V1__ArrayInfo *from, manta_job_array_info *o
     out->first_failed = from->first_failed;
 }
 
+/* ... about an array. out_info may be NULL. */
 static manta_status array_call(struct ctl_client *c, const char *method, const ProtobufCMessage *request, uint32_t each_ms,
                                manta_job_array_info *out_info, manta_error *e)
 {
@@ -459,7 +460,7 @@ static manta_status array_call(struct ctl_client *c, const char *method, const P
     if (!reply->array)
         st = ctl_fail(e, MT_EUNSUPPORTED, MANTA_NOT_DONE, "the head at %s is of an older release, which can't sum up an array",
                       c->place.address);
-    else
+    else if (out_info)
         array_copy(reply->array, out_info);
     rpc_unpack_free(&reply->base);
     return st;
@@ -476,7 +477,7 @@ static manta_status array_get(struct ctl_client *c, const char *id, manta_job_ar
 manta_status manta_job_array_get(manta_client *client, const char *id, manta_job_array_info *out_info, manta_error *e)
 {
     struct ctl_client *c;
-    manta_status       st = ctl_enter(client, "manta_job_array_get", &c, e);
+    manta_status       st = ctl_enter_given(client, "manta_job_array_get", id, "id", &c, e);
     return st != MANTA_OK ? st : ctl_leave(client, array_get(c, id, out_info, e));
 }
 
@@ -509,7 +510,7 @@ manta_status manta_job_array_wait(manta_client *client, const char *id, int64_t 
                                   manta_error *e)
 {
     struct ctl_client *c;
-    manta_status       st = ctl_enter(client, "manta_job_array_wait", &c, e);
+    manta_status       st = ctl_enter_given(client, "manta_job_array_wait", id, "id", &c, e);
     return st != MANTA_OK ? st : ctl_leave(client, array_wait(c, id, timeout_ms, out_info, e));
 }
 
@@ -563,7 +564,7 @@ manta_status manta_job_queue(manta_client *client, size_t skip, size_t limit, ma
 {
     struct ctl_client *c;
     struct queue       found = {0};
-    manta_status       st = ctl_enter(client, "manta_job_queue", &c, e);
+    manta_status       st = ctl_enter_given(client, "manta_job_queue", out_jobs && out_count, "out_jobs and out_count", &c, e);
     if (st != MANTA_OK)
         return st;
     st = job_queue(c, skip, limit ? limit : 1, &found, e);

@@ -82,7 +82,7 @@ manta_status manta_nodes_list(manta_client *client, manta_cluster_node **out_nod
                               manta_cluster_info *out_cluster, manta_error *e)
 {
     struct ctl_client *c;
-    manta_status       st = ctl_enter(client, "manta_nodes_list", &c, e);
+    manta_status       st = ctl_enter_given(client, "manta_nodes_list", out_nodes && out_count, "out_nodes and out_count", &c, e);
     return st != MANTA_OK ? st : ctl_leave(client, ctl_nodes_list(c, out_nodes, out_count, out_cluster, e));
 }
 

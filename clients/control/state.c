@@ -168,7 +168,7 @@ manta_status manta_state_list(manta_client *client, const manta_look *look, mant
 {
     static const char  call[] = "manta_state_list";
     struct ctl_client *c;
-    manta_status       st = ctl_enter(client, call, &c, e);
+    manta_status       st = ctl_enter_given(client, call, out_rows, "out_rows", &c, e);
     return st != MANTA_OK ? st : ctl_leave(client, state_tell(c, call, look, NULL, NULL, out_rows, e));
 }
 
@@ -177,10 +177,6 @@ manta_status manta_state_each(manta_client *client, const manta_look *look, mant
 {
     static const char  call[] = "manta_state_each";
     struct ctl_client *c;
-    manta_status       st = ctl_enter(client, call, &c, e);
-    if (st != MANTA_OK)
-        return st;
-    if (!each)
-        return ctl_leave(client, ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "%s: no function takes the rows", call));
-    return ctl_leave(client, state_tell(c, call, look, each, user, out_end, e));
+    manta_status       st = ctl_enter_given(client, call, each && out_end, "each and out_end", &c, e);
+    return st != MANTA_OK ? st : ctl_leave(client, state_tell(c, call, look, each, user, out_end, e));
 }

@@ -100,7 +100,7 @@ static manta_status tickets_list(struct ctl_client *c, manta_ticket **out_ticket
 manta_status manta_tickets_list(manta_client *client, manta_ticket **out_tickets, size_t *out_count, manta_error *e)
 {
     struct ctl_client *c;
-    manta_status       st = ctl_enter(client, "manta_tickets_list", &c, e);
+    manta_status st = ctl_enter_given(client, "manta_tickets_list", out_tickets && out_count, "out_tickets and out_count", &c, e);
     return st != MANTA_OK ? st : ctl_leave(client, tickets_list(c, out_tickets, out_count, e));
 }
 

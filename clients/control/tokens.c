@@ -128,7 +128,7 @@ static manta_status tokens_list(struct ctl_client *c, manta_token **out_tokens, 
 manta_status manta_tokens_list(manta_client *client, manta_token **out_tokens, size_t *out_count, manta_error *e)
 {
     struct ctl_client *c;
-    manta_status       st = ctl_enter(client, "manta_tokens_list", &c, e);
+    manta_status st = ctl_enter_given(client, "manta_tokens_list", out_tokens && out_count, "out_tokens and out_count", &c, e);
     return st != MANTA_OK ? st : ctl_leave(client, tokens_list(c, out_tokens, out_count, e));
 }
 

@@ -85,6 +85,6 @@ static manta_status users_list(struct ctl_client *c, manta_user **out_users, siz
 manta_status manta_users_list(manta_client *client, manta_user **out_users, size_t *out_count, manta_error *e)
 {
     struct ctl_client *c;
-    manta_status       st = ctl_enter(client, "manta_users_list", &c, e);
+    manta_status       st = ctl_enter_given(client, "manta_users_list", out_users && out_count, "out_users and out_count", &c, e);
     return st != MANTA_OK ? st : ctl_leave(client, users_list(c, out_users, out_count, e));
 }

@@ -325,45 +325,6 @@ static void wrong_starts_are_refused_with_a_reason(void **unused)
     daemon_fini(&d);
 }
 
-static void clients_are_told_what_is_wrong(void **unused)
-{
-    (void)unused;
-    struct daemon d;
-    manta_error   e;
-    char          path[128];
-    daemon_init(&d);
-    assert_true(daemon_start(&d, NULL, NULL));
-    snprintf(path, sizeof path, "%s/wrong", d.folder);
-    write_file(path, "0000000000000000000000000000000000000000000000000000000000000000\n", 0600);
-    manta_client_opts opts = {.address = d.run, .token_file = path};
-    assert_null(manta_client_open(&opts, &e));
-    assert_int_equal(e.code, MANTA_EAUTH);
-    assert_non_null(strstr(e.message, path));
-    assert_int_equal(chmod(path, 0644), 0);
-    assert_null(manta_client_open(&opts, &e));
-    assert_int_equal(e.code, MANTA_EAUTH);
-    opts = (manta_client_opts){.address = d.folder};
-    assert_null(manta_client_open(&opts, &e));
-    assert_int_equal(e.code, MANTA_ECONN);
-    assert_non_null(strstr(e.message, "manta start --head"));
-    manta_client *c = open_client(&d);
-    assert_int_equal(manta_job_get(c, "nobody", &(manta_job_info){0}, &e), MANTA_ENOENT);
-    assert_int_equal(manta_job_follow(c, "nobody", keep, NULL, &e), MANTA_ENOENT);
-    manta_job job = {.id = "../up", .argv = (const char *const[]){"x", NULL}};
-    assert_int_equal(manta_job_submit(c, &job, &e), MANTA_EINVAL);
-    job.id = "fine";
-    job.files = (const char *const[]){"/no/such/file", NULL};
-    assert_int_equal(manta_job_submit(c, &job, &e), MANTA_ENOENT);
-    assert_non_null(strstr(e.message, "/no/such/file"));
-    assert_int_equal(e.outcome, MANTA_NOT_DONE);
-    assert_int_equal(daemon_end(&d, SIGKILL), SIGKILL);
-    manta_client_close(c);
-    opts = (manta_client_opts){.address = d.run, .timeout_ms = 300};
-    assert_null(manta_client_open(&opts, &e)); /* its head.addr is still there, and nobody behind it */
-    assert_int_equal(e.code, MANTA_ECONN);
-    daemon_fini(&d);
-}
-
 static void an_upload_that_lies_is_not_kept(void **unused)
 {
     (void)unused;
@@ -764,7 +725,6 @@ int main(void)
         cmocka_unit_test(a_killed_head_comes_back_with_everything),
         cmocka_unit_test_setup_teardown(a_killed_head_comes_back_with_everything, setup_redis, teardown_redis),
         cmocka_unit_test(wrong_starts_are_refused_with_a_reason),
-        cmocka_unit_test(clients_are_told_what_is_wrong),
         cmocka_unit_test(an_upload_that_lies_is_not_kept),
 #ifdef PLUG_SO
         cmocka_unit_test(what_was_taken_outlives_the_power),
