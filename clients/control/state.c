@@ -4,7 +4,7 @@
  *
  * Owns: nothing. Thread: the caller's.
  */
-#include "clients/control/control.h"
+#include "clients/control/told.h"
 #include "core/base/reserved.h"
 
 #include <stdio.h>

@@ -7,7 +7,7 @@
  *
  * Owns: the texts of what it keeps. Thread: the caller's.
  */
-#include "clients/control/control.h"
+#include "clients/control/told.h"
 #include "core/ds/living.h"
 #include "core/ds/map.h"
 #include "core/ds/rows.h"
