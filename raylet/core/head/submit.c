@@ -346,13 +346,16 @@ static void job_end(struct rlt *r, struct rlt_submitted *job, const char *word, 
     job_news(r, job);
 }
 
+/* As the head reads them: none of something is nothing to ask for. */
 static uint32_t resources_of(const Manta__V1__JobSpec *spec, struct ctl_resource *out)
 {
     uint32_t n = 0;
-    for (size_t i = 0; i < spec->n_resources && n < CTL_RESOURCES; i++, n++) {
+    for (size_t i = 0; i < spec->n_resources && n < CTL_RESOURCES; i++) {
+        if (!spec->resources[i]->milli)
+            continue;
         memset(&out[n], 0, sizeof out[n]);
         snprintf(out[n].name, sizeof out[n].name, "%s", spec->resources[i]->name);
-        out[n].milli = spec->resources[i]->milli;
+        out[n++].milli = spec->resources[i]->milli;
     }
     return n;
 }

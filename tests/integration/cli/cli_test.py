@@ -839,6 +839,8 @@ def bad_jobs(p):
     p.manta("submit", "--follow", "--num-cpus", "9999", "--", "true", want=1)  # at once, or when nodes had time to join
     has("9999", p.errors)
     p.manta("submit", "--num-cpus", "-1", "--", "true", want=2)
+    p.manta("submit", "--follow", "--num-cpus", "0.0001", "--", "true", want=1)  # it waited for ever: no node has less than a thousandth
+    has("0.0001 CPUs", p.errors)
     for verb in ("status", "logs", "wait", "stop"):
         p.manta("job", verb, "job-unknown", want=1)
         has("job-unknown", p.errors)

@@ -144,6 +144,32 @@ static void a_file_that_was_lost_and_came_again_is_kept_for_its_job(void **unuse
     rig_free(rig);
 }
 
+/* A raylet gives a part of a device or whole ones: such a job would wait for ever. */
+static void more_than_a_device_and_a_part_of_one_is_refused(void **unused)
+{
+    (void)unused;
+    struct rig              *rig = rig_new();
+    Manta__V1__SubmitRequest r = MANTA__V1__SUBMIT_REQUEST__INIT;
+    Manta__V1__JobSpec       spec = MANTA__V1__JOB_SPEC__INIT;
+    Manta__V1__Resource      gpu = MANTA__V1__RESOURCE__INIT, *resources[] = {&gpu};
+    char                    *argv[] = {"x"};
+    const int64_t            amounts[] = {500, 1000, 1001, 1500, 2000};
+    gpu.name = "GPU";
+    spec.argv = argv;
+    spec.n_argv = 1;
+    spec.resources = resources;
+    spec.n_resources = 1;
+    r.spec = &spec;
+    for (size_t i = 0; i < sizeof amounts / sizeof *amounts; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "job-%zu", i);
+        spec.id = id;
+        gpu.milli = amounts[i];
+        assert_int_equal(submit_code(rig, rig_call(rig, HEAD_SUBMIT, &r.base)), i == 2 || i == 3 ? MT_EINVAL : MT_OK);
+    }
+    rig_free(rig);
+}
+
 static void what_no_node_can_hold_is_refused_at_submission(void **unused)
 {
     (void)unused;
@@ -579,6 +605,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_from_submit_to_success),
         cmocka_unit_test(bad_jobs_are_refused_with_a_reason),
+        cmocka_unit_test(more_than_a_device_and_a_part_of_one_is_refused),
         cmocka_unit_test(what_no_node_can_hold_is_refused_at_submission),
         cmocka_unit_test(while_all_nodes_leave_a_job_waits),
         cmocka_unit_test(a_file_that_was_lost_and_came_again_is_kept_for_its_job),

@@ -12,14 +12,14 @@ static void order(Manta__V1__HeadToNode *m, int kind)
     head_says(m);
 }
 
-static void start(const char *id, uint32_t attempt, uint32_t wait_ms)
+static void start_of(const char *id, uint32_t attempt, uint32_t wait_ms, int64_t cpus)
 {
     Manta__V1__HeadToNode m = MANTA__V1__HEAD_TO_NODE__INIT;
     Manta__V1__StartJob   s = MANTA__V1__START_JOB__INIT;
     Manta__V1__JobSpec    spec = MANTA__V1__JOB_SPEC__INIT;
     Manta__V1__Resource   cpu = MANTA__V1__RESOURCE__INIT, *resources[] = {&cpu};
     cpu.name = "CPU";
-    cpu.milli = 1000;
+    cpu.milli = cpus;
     spec.id = (char *)(uintptr_t)id;
     spec.n_resources = 1;
     spec.resources = resources;
@@ -28,6 +28,11 @@ static void start(const char *id, uint32_t attempt, uint32_t wait_ms)
     s.wait_ms = wait_ms;
     m.start_job = &s;
     order(&m, MANTA__V1__HEAD_TO_NODE__KIND_START_JOB);
+}
+
+static void start(const char *id, uint32_t attempt, uint32_t wait_ms)
+{
+    start_of(id, attempt, wait_ms, 1000);
 }
 
 /* The last word on a job that goes to the head now; NULL: none. */
@@ -280,6 +285,17 @@ static void a_node_that_leaves_begins_none_of_them(void **state)
     assert_string_equal(said("fourth"), "PENDING");
 }
 
+/* The head takes a job that wants none of something, so it has its place here too. */
+static void none_of_a_resource_is_nothing_to_ask_for(void **state)
+{
+    (void)state;
+    begin(true);
+    registered(7, 1);
+    start_of("none", 1, 0, 0);
+    assert_non_null(action(RLT_A_JOB_START, 0));
+    assert_null(said("none"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +306,7 @@ int main(void)
         cmocka_unit_test_teardown(who_waits_too_long_goes_back, end),
         cmocka_unit_test_teardown(who_waits_can_be_stopped, end),
         cmocka_unit_test_teardown(a_node_that_leaves_begins_none_of_them, end),
+        cmocka_unit_test_teardown(none_of_a_resource_is_nothing_to_ask_for, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,12 +28,27 @@ static bool can_ever_start(struct head *h, const struct policy_request *request,
     return can;
 }
 
+/* What raylets give of devices (raylet/core/kit/ledger.c): a part of one, or whole ones. No node would ever take another amount,
+ * and its job would wait for ever. */
+static bool are_gpus_had(const job_spec *spec, char *text, size_t text_size)
+{
+    for (size_t i = 0; i < spec->n_resources; i++) {
+        const resource *r = spec->resources[i];
+        if (strcmp(r->name, "GPU") != 0 || r->milli <= 1000 || r->milli % 1000 == 0)
+            continue;
+        snprintf(text, text_size, "wants %g GPU: above one device, only whole ones", (double)r->milli / 1000);
+        return false;
+    }
+    return true;
+}
+
 /* The reason for a refusal, and its code; 0: the job may come in. */
 static int32_t submit_check(struct head *h, const job_spec *spec, const char *user, uint32_t count, char *text, size_t text_size)
 {
     struct policy_request     request = {0};
     const Manta__V1__JobFile *missing;
-    if (head_spec_check(spec, text, text_size).code != 0 || head_spec_request(h, spec, &request, text, text_size).code != 0)
+    if (head_spec_check(spec, text, text_size).code != 0 || head_spec_request(h, spec, &request, text, text_size).code != 0 ||
+        !are_gpus_had(spec, text, text_size))
         return MT_EINVAL;
     int32_t code = spec->node ? head_jobs_node_check(h, spec, text, text_size) : MT_OK;
     if (code == MT_OK)
