@@ -70,12 +70,13 @@ struct sgd_pulse_seen sgd_place_pulse(void *region, uint32_t rank, uint32_t loca
 static enum sgd_start start_look(void *region, uint32_t hand, struct sgd_start_seen *before)
 {
     struct sgd_pulse_seen seen = {0};
-    int32_t               pid = sgd_board_started(sgd_board_of(region), hand);
-    if (pid <= 0 || !process_look(pid, &seen))
+    bool                  fetches;
+    int32_t               pid = sgd_board_started(sgd_board_of(region), hand, &fetches);
+    if (pid == 0 || !process_look(pid, &seen))
         return SGD_START_UNSEEN;
     if (pid != before->pid)
         *before = (struct sgd_start_seen){.pid = pid};
-    bool works = sgd_load_works(&before->load, mt_now_ns(), &seen);
+    bool works = sgd_load_works(&before->load, mt_now_ns(), &seen) || fetches;
     return seen.is_stopped ? SGD_START_STOPPED : works ? SGD_START_WORKS : SGD_START_IDLE;
 }
 

@@ -85,19 +85,15 @@ static manta_status fail(manta_ctx *c, mt_status st)
 static mt_status lent_take(struct worker *w, manta_ref *ref, manta_error *e)
 {
     w->lent.ref = manta_dup(ref);
-    manta_status code = manta_get(w->lent.ref, MT_TRAIN_START_MS, &w->lent.view, e);
-    if (code != MANTA_OK)
-        return mt_error(e->code, 0, e->message);
-    return mt_ok();
+    return manta_get(w->lent.ref, MT_TRAIN_DATA_MS, &w->lent.view, e) ? mt_error(e->code, 0, e->message) : mt_ok();
 }
 
 static mt_status config_take(struct worker *w, const manta_arg *bytes)
 {
-    w->config = malloc(bytes->y.size + 1);
+    w->config = calloc(1, bytes->y.size + 1);
     if (!w->config)
         return mt_error(MT_ENOMEM, 0, "worker");
     memcpy(w->config, bytes->y.data, bytes->y.size);
-    w->config[bytes->y.size] = 0;
     return mt_ok();
 }
 
@@ -177,9 +173,21 @@ static mt_status door_open(struct worker *w, const char *host)
     return coll_door_open(&w->door, &w->ready.at);
 }
 
+/* Before it waits for anything: the driver sees who is there, and that it fetches. */
+static mt_status board_open(struct worker *w, uint64_t region, uint32_t hand, manta_error *e)
+{
+    if (manta_region_open(0, region, &w->region, e) != MANTA_OK)
+        return mt_error(e->code, 0, e->message);
+    w->board = sgd_board_of(w->region.data);
+    sgd_board_start(w->board, hand, (int32_t)getpid(), true);
+    mt_tail_attach(sgd_board_tail(w->board, hand));
+    return mt_ok();
+}
+
 static mt_status load(struct worker *w, const manta_arg *argv, manta_error *e)
 {
-    if (argv[0].y.size != sizeof w->run)
+    uint32_t hand = (uint32_t)argv[5].u;
+    if (argv[0].y.size != sizeof w->run || argv[5].u >= SGD_HANDS_MAX)
         return mt_error(MT_EVERSION, 0, "worker: the run's description is of another build");
     memcpy(&w->run, argv[0].y.data, sizeof w->run);
     MT_TRY(k_ops_choose(&(struct k_config){.kind = K_CPU}, &w->ops));
@@ -187,17 +195,12 @@ static mt_status load(struct worker *w, const manta_arg *argv, manta_error *e)
     w->has_ahead = true;
     MT_TRY(door_open(w, argv[6].y.data));
     MT_TRY(config_take(w, &argv[2]));
+    MT_TRY(board_open(w, argv[4].u, hand, e));
     MT_TRY(lent_take(w, argv[3].r, e));
     if (w->run.has_files)
         MT_TRY(sgd_files_take(w->run.group, &w->moved, w->text));
-    if (manta_region_open(0, argv[4].u, &w->region, e) != MANTA_OK)
-        return mt_error(e->code, 0, e->message);
-    w->board = sgd_board_of(w->region.data);
-    if (argv[5].u < SGD_HANDS_MAX) {
-        sgd_board_start(w->board, (uint32_t)argv[5].u, (int32_t)getpid());
-        mt_tail_attach(sgd_board_tail(w->board, (uint32_t)argv[5].u));
-    }
-    w->trace = sgd_trace_row_of(w->region.data, w->region.size, w->run.trace, (uint32_t)argv[5].u);
+    sgd_board_start(w->board, hand, (int32_t)getpid(), false);
+    w->trace = sgd_trace_row_of(w->region.data, w->region.size, w->run.trace, hand);
     sgd_trace_attach(w->trace, w->run.trace.tracks, (int32_t)getpid());
     return operator_load(w, argv[1].y.data);
 }

@@ -20,7 +20,7 @@ struct sgd_board {
     struct sgd_pulse pulses[MT_GROUP_MEMBERS_MAX];
     _Alignas(64) struct sgd_note notes[NOTES];
     struct mt_tail  tails[SGD_HANDS_MAX];
-    _Atomic int32_t pids[SGD_HANDS_MAX];
+    _Atomic int32_t pids[SGD_HANDS_MAX]; /* below 0: of one that fetches */
 };
 static_assert(sizeof(struct sgd_board) <= SGD_BOARD_SIZE, "the board lies before the group");
 
@@ -36,16 +36,18 @@ struct mt_tail *sgd_board_tail(struct sgd_board *board, uint32_t place)
     return &board->tails[place];
 }
 
-void sgd_board_start(struct sgd_board *board, uint32_t place, int32_t pid)
+void sgd_board_start(struct sgd_board *board, uint32_t place, int32_t pid, bool fetches)
 {
-    MT_ASSERT(place < SGD_HANDS_MAX);
-    atomic_store(&board->pids[place], pid);
+    MT_ASSERT(place < SGD_HANDS_MAX && pid > 0);
+    atomic_store(&board->pids[place], fetches ? -pid : pid);
 }
 
-int32_t sgd_board_started(const struct sgd_board *board, uint32_t place)
+int32_t sgd_board_started(const struct sgd_board *board, uint32_t place, bool *out_fetches)
 {
     MT_ASSERT(place < SGD_HANDS_MAX);
-    return atomic_load(&board->pids[place]);
+    int32_t pid = atomic_load(&board->pids[place]);
+    *out_fetches = pid < 0;
+    return pid < 0 ? -pid : pid;
 }
 
 void sgd_board_stop(struct sgd_board *board, enum sgd_board_stop how)

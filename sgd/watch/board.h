@@ -106,9 +106,10 @@ struct sgd_pulse *sgd_board_pulse(struct sgd_board *board, uint32_t rank);
 /* Where the worker of a place (SGD_HANDS_MAX of them) leaves what it printed last. */
 struct mt_tail *sgd_board_tail(struct sgd_board *board, uint32_t place);
 
-/* The worker of a place notes its process as soon as it has the board; whose process was noted last, 0: nobody's. */
-void    sgd_board_start(struct sgd_board *board, uint32_t place, int32_t pid);
-int32_t sgd_board_started(const struct sgd_board *board, uint32_t place);
+/* The worker of a place notes its process as soon as it has the board, and again once it waits for nothing more that the driver's
+ * node sends (`fetches`: that has limits of its own). Whose process was noted last, 0: nobody's. */
+void    sgd_board_start(struct sgd_board *board, uint32_t place, int32_t pid, bool fetches);
+int32_t sgd_board_started(const struct sgd_board *board, uint32_t place, bool *out_fetches);
 
 /* The driver's: asks the workers to stop after the present step, as the run's end or for now; the latter counts where both do. */
 enum sgd_board_stop { SGD_BOARD_GOES_ON, SGD_BOARD_STOPS, SGD_BOARD_PAUSES };

@@ -100,11 +100,26 @@ static void notes_are_whole_while_another_process_writes(void **state)
     assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
+static void a_worker_says_who_it_is_and_whether_it_fetches(void **state)
+{
+    struct sgd_board *board = sgd_board_of(*state);
+    bool              fetches = true;
+    assert_int_equal(sgd_board_started(board, 3, &fetches), 0);
+    assert_false(fetches);
+    sgd_board_start(board, 3, 77, true);
+    assert_int_equal(sgd_board_started(board, 3, &fetches), 77);
+    assert_true(fetches);
+    sgd_board_start(board, 3, 77, false);
+    assert_int_equal(sgd_board_started(board, 3, &fetches), 77);
+    assert_false(fetches);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, board_new, board_end)
     const struct CMUnitTest tests[] = {
         TEST(notes_come_in_order),
+        TEST(a_worker_says_who_it_is_and_whether_it_fetches),
         TEST(a_late_reader_gets_the_newest),
         TEST(notes_are_whole_while_another_process_writes),
     };
