@@ -236,6 +236,13 @@ static void suggest_option(const struct verb *verb, const char *given)
     for (int i = 0; i < CLI_OPTIONS; i++)
         if ((verb->options | BIT(HELP)) & (bits)1 << i)
             near_look(&n, cli_options[i].name);
+    for (int i = 0; !n.best && i < CLI_OPTIONS; i++) {
+        const char *last = strrchr(cli_options[i].name, '-'); /* "--cpus" for "--num-cpus" */
+        struct near of = {.word = word};
+        if (last && verb->options & (bits)1 << i)
+            near_look(&of, last + 1);
+        n.best = of.best ? cli_options[i].name : NULL;
+    }
     if (n.best && strcmp(n.best, word) != 0)
         fprintf(stderr, "manta %s: did you mean --%s?\n", verb->name, n.best);
 }
@@ -259,6 +266,18 @@ static void print_verbs_of(FILE *to, const char *first)
             fprintf(to, "  %-22s %s\n", verbs[i].name, verbs[i].help);
 }
 
+/* The verb of two words that is nearest to two: "lst tasks". NULL: there is none. */
+static const char *verb_near(const char *first, const char *second)
+{
+    char        both[64];
+    struct near n = {.word = both};
+    snprintf(both, sizeof both, "%s %s", first, second);
+    for (int i = 0; i < VERBS; i++)
+        if (strchr(verbs[i].name, ' '))
+            near_look(&n, verbs[i].name);
+    return n.best;
+}
+
 /* Who typed no verb: says which is nearest, or, behind the first word of several, which there are. */
 static int no_verb(int count, char *const *words, bool is_first_known)
 {
@@ -274,6 +293,8 @@ static int no_verb(int count, char *const *words, bool is_first_known)
     for (int i = 0; i < VERBS; i++)
         if (!is_first_known || is_of(&verbs[i], words[0]))
             near_look(&n, is_first_known ? strchr(verbs[i].name, ' ') + 1 : verbs[i].name);
+    if (!n.best && !is_first_known && count > 1)
+        n.best = verb_near(words[0], words[1]);
     if (n.best)
         fprintf(stderr, "Did you mean: manta %s%s%s?\n", is_first_known ? words[0] : "", is_first_known ? " " : "", n.best);
     fprintf(stderr, "See: manta --help\n");

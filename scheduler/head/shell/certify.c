@@ -56,7 +56,8 @@ mt_status head_shell_certify_check(struct shell *sh, enum head_method method, mt
         return mt_error(MT_EUNSUPPORTED, 0,
                         sh->tls
                             ? "this cluster's certificates are your own (--tls-dir without ca.pem): sign one for each node yourself"
-                            : "this cluster speaks in clear: other machines need its token file only (tickets come with --bind)");
+                            : "this cluster speaks in clear: other machines need its token file only (tickets come with "
+                              "--bind of an address beyond loopback)");
     return method == HEAD_CERTIFY ? asks_of(request, out_asks) : mt_ok();
 }
 

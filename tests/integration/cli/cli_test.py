@@ -147,11 +147,18 @@ def words(p):
     for word, verb in (("logs", "job logs"), ("nodes", "list nodes"), ("wait", "job wait")):
         p.manta(word, "x", want=2)
         has(f"Did you mean: manta {verb}?", p.errors)
+    for words, verb in ((["lst", "tasks"], "list tasks"), (["jb", "list", "--limit", "3"], "job list")):
+        p.manta(*words, want=2)
+        has(f"Did you mean: manta {verb}?", p.errors)
     p.manta("help", "strat", want=2)
     has("Did you mean: manta start?", p.errors)
     has("usage: manta sweep FILE", p.manta("help", "sweep"))
     p.manta("status", "--adress=x", want=2)
     has("did you mean --address?", p.errors)
+    p.manta("submit", "--cpus", "1", "--", "true", want=2)
+    has("did you mean --num-cpus?", p.errors)
+    p.manta("submit", "--json", "--", "true", want=2)
+    check("did you mean" not in p.errors, p.errors)
     p.manta("submit", want=2)
     p.manta("job", "wait", want=2)
     p.manta("start", want=2)
