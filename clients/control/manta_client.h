@@ -53,8 +53,9 @@ MANTA_API void manta_client_close(manta_client *client);
 typedef struct manta_job {
     const char        *id;         /* yours, or manta_job_new_id(); the same job submitted twice is one job */
     const char        *name;       /* for people; default: the id */
-    const char *const *argv;       /* what runs, in the job's own folder; ends with NULL */
-    const char *const *files;      /* copied there first; folders with all that is in them; ends with NULL. One inside the
+    const char *const *argv;       /* what runs, in the job's own folder; ends with NULL. Its umask is 077, it dumps no core, and
+                                 set-user-ID programs gain nothing there: so the node starts all that it starts */
+    const char *const *files;      /* copied there first; folders with all files that are in them; ends with NULL. One inside the
                                  current folder keeps its relative path, any other gets its last name. */
     const char *const *env;        /* NAME=value, before what the node has under that name; ends with NULL */
     int64_t            time_s;     /* an attempt that runs longer has failed; 0: no limit */
@@ -318,10 +319,11 @@ MANTA_API manta_status manta_state_each(manta_client *client, const manta_look *
                                         manta_rows **out_end, manta_error *e);
 
 /* Lets a node leave: nothing new is placed there, what runs there may end within limit_ms (at most 24 hours; < 0: 30 s), and is
- * stopped then; it begins again elsewhere, which costs no retry and no restart. Then the node's raylet ends with status 0, and the
- * node is DEAD with has_left. What is done of which kind: docs/design/drain.md. It can't be taken back. Returns when the head has
- * stored it; manta_nodes_list shows how far it is. `reason` is for people; NULL is allowed. Blocks for the client's timeout at
- * most. ENOENT (no such node), EEXIST (it is being drained already), EINVAL (it is dead or has left; the limit), ECONN. */
+ * stopped then; it begins again elsewhere, which costs no retry and no restart. (An actor without restarts is dead then.) The
+ * node's raylet ends with status 0, and the node is DEAD with has_left. What is done of which kind: docs/design/drain.md. It can't
+ * be taken back. Returns when the head has stored it; manta_nodes_list shows how far it is. `reason` is for people; NULL is
+ * allowed. Blocks for the client's timeout at most. ENOENT (no such node), EEXIST (it is being drained already), EINVAL (it is
+ * dead or has left; the limit), ECONN. */
 MANTA_API manta_status manta_node_drain(manta_client *client, uint32_t node, int64_t limit_ms, const char *reason, manta_error *e);
 
 /* ---- nodes that are started and given back by themselves ---------------------------------------------------------- */

@@ -323,8 +323,8 @@ MANTA_API manta_status manta_get_u64(manta_ref *ref, int64_t timeout_ms, uint64_
 MANTA_API manta_status manta_get_f64(manta_ref *ref, int64_t timeout_ms, double *out, manta_error *e);
 MANTA_API manta_status manta_get_bool(manta_ref *ref, int64_t timeout_ms, bool *out, manta_error *e);
 
-/* Waits until `want` of the `count` refs are ready (a failed one is ready), at most timeout_ms. ready[i] becomes 1 or
- * 0. Returns how many are ready, also after the limit; < 0 is -code. */
+/* Waits until `want` of the `count` refs are ready, on whichever node (on this one: manta_wait_with), or failed, at most
+ * timeout_ms. ready[i] becomes 1 or 0. Returns how many are ready, also after the limit; < 0 is -code. */
 MANTA_API int manta_wait(manta_ref *const *refs, size_t count, size_t want, int64_t timeout_ms, unsigned char *ready,
                          manta_error *e);
 

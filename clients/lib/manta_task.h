@@ -13,7 +13,7 @@
  *   manta_ref *scale_remote(const manta_task_opts *opts, double x, int64_t n);
  * which the compiler checks. A reference in the place of a value goes by manta_call("scale", NULL, MANTA_ARGS(manta_ref_arg(r),
  * manta_i64(3))). Types: int64_t, uint64_t, double, bool, const char *, manta_bytes, manta_ref *.
- * For a function without result: MANTA_TASK_VOID(name, ...). At most 8 arguments, at least 1. */
+ * For a function without result: MANTA_TASK_VOID(name, ...). At most 8 arguments, at least 1; one with none: MANTA_REGISTER. */
 #define MANTA_TASK(ret, fn, ...) \
     static ret          fn(MANTA_TASK_EACH(MANTA_TASK_PARAMETER, __VA_ARGS__)); \
     static manta_status fn##_run(manta_ctx *manta_c, int manta_n, const manta_arg *manta_a) \
