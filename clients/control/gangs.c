@@ -81,29 +81,37 @@ manta_status manta_gang_submit(manta_client *client, const manta_gang *gang, man
     return manta_job_submit(client, &job, e);
 }
 
+/* What a call of its job has given. Of one that is not there the caller hears the name that he gave, and not the job's id. */
+static manta_status told(manta_status st, const char *name, manta_error *e)
+{
+    if (st != MT_ENOENT)
+        return st;
+    return ctl_fail(e, MT_ENOENT, MANTA_NOT_DONE, "no gang is named %s; ended ones are listed for a while only", name);
+}
+
 manta_status manta_gang_get(manta_client *client, const char *name, manta_job_info *out_info, manta_error *e)
 {
     char id[64];
-    return id_make(name, id) ? manta_job_get(client, id, out_info, e) : bad_name(e);
+    return id_make(name, id) ? told(manta_job_get(client, id, out_info, e), name, e) : bad_name(e);
 }
 
 manta_status manta_gang_follow(manta_client *client, const char *name, int (*line)(void *user, const manta_log *log), void *user,
                                manta_error *e)
 {
     char id[64];
-    return id_make(name, id) ? manta_job_follow(client, id, line, user, e) : bad_name(e);
+    return id_make(name, id) ? told(manta_job_follow(client, id, line, user, e), name, e) : bad_name(e);
 }
 
 manta_status manta_gang_wait(manta_client *client, const char *name, int64_t timeout_ms, manta_job_info *out_info, manta_error *e)
 {
     char id[64];
-    return id_make(name, id) ? manta_job_wait(client, id, timeout_ms, out_info, e) : bad_name(e);
+    return id_make(name, id) ? told(manta_job_wait(client, id, timeout_ms, out_info, e), name, e) : bad_name(e);
 }
 
 manta_status manta_gang_stop(manta_client *client, const char *name, manta_error *e)
 {
     char id[64];
-    return id_make(name, id) ? manta_job_stop(client, id, e) : bad_name(e);
+    return id_make(name, id) ? told(manta_job_stop(client, id, e), name, e) : bad_name(e);
 }
 
 manta_status manta_gang_list(manta_client *client, manta_job_info **out_jobs, size_t *out_count, manta_error *e)

@@ -87,6 +87,7 @@ static void names_that_are_none(manta_client *client)
     EXPECT(manta_gang_submit(client, &empty, &error) == MANTA_EINVAL);
     EXPECT(manta_gang_get(client, "a b", &info, &error) == MANTA_EINVAL);
     EXPECT(manta_gang_get(client, "nobody", &info, &error) == MANTA_ENOENT);
+    EXPECT(strstr(error.message, "no gang is named nobody"));
     EXPECT(manta_gang_follow(client, NULL, keep, NULL, &error) == MANTA_EINVAL);
     EXPECT(manta_gang_wait(client, "nobody", 0, NULL, &error) == MANTA_ENOENT);
     EXPECT(manta_gang_stop(client, "nobody", &error) == MANTA_ENOENT);
