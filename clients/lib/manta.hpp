@@ -762,7 +762,7 @@ template <class T, class... A> generator<T> stream(const char *name, const manta
 /* Inside a generator: hands out one item; false: nobody wants more. */
 template <class T> bool yield(manta_ctx *c, const T &item)
 {
-    manta_status code = manta_yield(c, detail::make<T>(item));
+    manta_status code = manta_yield(c, detail::make<detail::decayed<T>>(item));
     if (code != MANTA_OK && code != MANTA_ECANCELLED)
         raise(code, "manta_yield refused an item");
     return code == MANTA_OK;

@@ -370,6 +370,13 @@ static void countdown(manta_ctx *c, int from)
 }
 MANTA_GENERATOR(countdown, double);
 
+static void seasons(manta_ctx *c)
+{
+    (void)manta::yield(c, "spring"); /* a literal, as in a call */
+    (void)manta::yield(c, std::string("fall"));
+}
+MANTA_GENERATOR(seasons, std::string);
+
 static void generators()
 {
     double sum = 0;
@@ -388,6 +395,10 @@ static void generators()
                   count += x > 0;
           }).user_code() == 13);
     CHECK(count == 13); /* what came before the failure */
+    std::string said;
+    for (const std::string &word : manta::stream<std::string>("seasons", {}))
+        said += word + ";";
+    CHECK(said == "spring;fall;");
     {
         auto dropped = manta::stream<double>("countdown", {}, 1000000);
     }
