@@ -27,6 +27,9 @@ mt_status mt_amounts_read(const char *amounts, struct mt_amounts *out, char *tex
             return wrong(text, text_size, pair, "NAME=N is wanted, with commas between them");
         if (name >= MT_AMOUNT_NAME_SIZE)
             return wrong(text, text_size, pair, "a name has at most 23 bytes");
+        for (uint32_t i = 0; i < out->count; i++)
+            if (strncmp(out->list[i].name, pair, name) == 0 && !out->list[i].name[name])
+                return wrong(text, text_size, pair, "this name stands there before");
         double value = mt_real_read(pair + name + 1, &end);
         if (end == pair + name + 1 || (*end && *end != ',') || !(value >= 0.001) || value > (is_memory ? 1e15 : 1e12))
             return wrong(text, text_size, pair, "an amount is a number from 0.001 to 1e12");

@@ -38,13 +38,26 @@ static void add(struct arguments *a, const char *name, const char *value)
         a->list[a->count++] = (char *)(uintptr_t)value;
 }
 
+static bool resources_check(const struct cli_args *args)
+{
+    static const char *const apart[][2] = {{"CPU", "num-cpus"}, {"GPU", "num-gpus"}, {"memory", "memory"}};
+    struct mt_amounts        own = {.count = 0};
+    char                     text[128];
+    if (args->values[CLI_OPT_RESOURCES] && mt_amounts_read(args->values[CLI_OPT_RESOURCES], &own, text, sizeof text).code)
+        return cli_usage(args, "--resources: %s", text), false;
+    for (uint32_t i = 0; i < own.count; i++)
+        for (size_t k = 0; k < sizeof apart / sizeof *apart; k++)
+            if (strcmp(own.list[i].name, apart[k][0]) == 0)
+                return cli_usage(args, "--resources: %s has an option of its own: --%s", apart[k][0], apart[k][1]), false;
+    return true;
+}
+
 static bool check(const struct cli_args *args)
 {
-    bool              is_head = args->values[CLI_OPT_HEAD], is_join = args->values[CLI_OPT_JOIN];
-    bool              has_address = args->values[CLI_OPT_ADDRESS];
-    double            number = 0;
-    char              text[2 * MT_LABELS_BYTES_MAX];
-    struct mt_amounts amounts;
+    bool   is_head = args->values[CLI_OPT_HEAD], is_join = args->values[CLI_OPT_JOIN];
+    bool   has_address = args->values[CLI_OPT_ADDRESS];
+    double number = 0;
+    char   text[2 * MT_LABELS_BYTES_MAX];
     if (is_head + is_join + has_address != 1)
         return cli_usage(args, "say one of --head (a new cluster), --join FILE and --address PLACE (a node for a cluster)"), false;
     if (is_head && args->values[CLI_OPT_FOREGROUND])
@@ -67,8 +80,8 @@ static bool check(const struct cli_args *args)
         return cli_usage(args, "--store goes with --head; --store-auth and --store-may-lose go with --store"), false;
     if (args->values[CLI_OPT_LABELS] && mt_labels_check(args->values[CLI_OPT_LABELS], text, sizeof text).code)
         return cli_usage(args, "%s", text), false;
-    if (args->values[CLI_OPT_RESOURCES] && mt_amounts_read(args->values[CLI_OPT_RESOURCES], &amounts, text, sizeof text).code)
-        return cli_usage(args, "--resources: %s", text), false;
+    if (!resources_check(args))
+        return false;
     if (!cli_number(args, CLI_OPT_PORT, 0, &number))
         return false;
     if (number != (uint16_t)number)

@@ -1065,6 +1065,10 @@ def foreign_folder(p):
 def failed_start(p):
     p.manta("start", "--head", "--resources", "tin=1,gold", want=2)  # before anything is started
     has('manta start: --resources: "gold": NAME=N is wanted', p.errors)
+    for wrong, said in (("tin=1,tin=2", '"tin=2"'), ("tin=1,CPU=4", "CPU has an option of its own: --num-cpus"),
+                        ("memory=4096", "memory has an option of its own: --memory")):
+        p.manta("start", "--head", "--resources", wrong, want=2)
+        has(said, p.errors)
     check(not p.folder.exists(), "a folder was made")
     p.manta("start", "--head", "--job-users", "no user of this machine", want=1)
     has("manta-raylet", p.errors)  # the end of its log says what is wrong

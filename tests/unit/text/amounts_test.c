@@ -48,6 +48,7 @@ static void what_is_wrong_is_named(void **state)
     refused("gold=-1", "an amount");
     refused("gold=nan", "an amount");
     refused("gold=2e12", "an amount");
+    refused("gold=1,go=1,gold=2", "\"gold=2\": this name stands there before");
     refused("a_name_that_is_too_long_by_one=1", "23 bytes");
     for (int i = 0; i <= MT_RLT_RESOURCES_MAX; i++)
         snprintf(many + strlen(many), sizeof many - strlen(many), "r%d=1,", i);
