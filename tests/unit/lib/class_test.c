@@ -46,13 +46,18 @@ static void granted(struct world *w, uint32_t which)
     assert_int_equal(own_control(&w->own, &record, (const uint8_t *)&grant, w->lanes[which], &w->parks[which]).code, MT_OK);
 }
 
-/* This node's switch has sent on what stands in the lane: its claims are decided on the other node from now on. */
+/* This node's switch has sent the task on: its claim is decided on the other node from now on. */
+static void sent_on_one(struct own_lane *lane, uint32_t slot)
+{
+    shm_store64(&lane->claims[slot], lane_claim_word(lane->tasks[slot]->sequence, lane->tasks[slot]->attempt, LANE_RUNNING));
+}
+
+/* ... and all else that stands in the lane. */
 static void sent_on(struct own_lane *lane)
 {
     for (uint32_t slot = 0; slot < LANE_SLOTS; slot++)
         if (lane->tasks[slot])
-            shm_store64(&lane->claims[slot],
-                        lane_claim_word(lane->tasks[slot]->sequence, lane->tasks[slot]->attempt, LANE_RUNNING));
+            sent_on_one(lane, slot);
 }
 
 static struct own_ref *submit(struct world *w)
@@ -136,12 +141,81 @@ static void a_lease_that_another_class_lacks_is_given_up(void **state)
     end(w);
 }
 
+static void control(struct world *w, uint16_t kind, uint64_t lease)
+{
+    struct ctl_lease   word = {.lease = lease};
+    struct lane_record record = {.length = LANE_RECORD_SIZE + sizeof word, .kind = kind};
+    assert_int_equal(own_control(&w->own, &record, (const uint8_t *)&word, NULL, NULL).code, MT_OK);
+}
+
+/* Its only task runs to its end in a lease that was asked back. Another lease would have nothing to do, and wanting it keeps the
+ * node's scheduler looking for one for as long as the task runs. The next task wants one again. */
+static void a_task_that_runs_in_a_recalled_lease_wants_no_other(void **state)
+{
+    struct world   *w = begin();
+    struct own_ref *ref = submit(w), *next;
+    (void)state;
+    granted(w, 0);
+    assert_int_equal(w->cls->wanted, 1);
+    sent_on(w->cls->lanes[0]);
+    control(w, CTL_RECALL, 1);
+    assert_int_equal(w->cls->wanted, 0);
+    tick(w, 1000);
+    assert_int_equal(w->cls->wanted, 0);
+    next = submit(w);
+    assert_int_equal(w->cls->wanted, 1);
+    own_ref_drop(&w->own, ref);
+    own_ref_drop(&w->own, next);
+    end(w);
+}
+
+/* Of two tasks there the second comes back: it needs another lease, and with that one asked back as well none is wanted. */
+static void only_what_comes_back_from_a_recalled_lease_wants_another(void **state)
+{
+    struct world   *w = begin();
+    struct own_ref *first = submit(w), *second = submit(w);
+    (void)state;
+    granted(w, 0);
+    own_class_pump(&w->own, w->cls);
+    assert_int_equal(w->cls->lanes[0]->inflight, 2);
+    sent_on_one(w->cls->lanes[0], 1); /* sequences begin with 1 */
+    control(w, CTL_RECALL, 1);        /* the second has not left this node: it is taken back at once */
+    assert_int_equal(w->cls->lanes[0]->inflight, 1);
+    assert_int_equal(w->cls->wanted, 1);
+    granted(w, 1);
+    assert_int_equal(w->cls->lanes[1]->inflight, 1);
+    sent_on(w->cls->lanes[1]);
+    control(w, CTL_RECALL, 2);
+    assert_int_equal(w->cls->wanted, 0);
+    own_ref_drop(&w->own, first);
+    own_ref_drop(&w->own, second);
+    end(w);
+}
+
+/* A lease that is kept warm is not wanted again where it was asked back. */
+static void a_warm_lease_that_is_asked_back_is_not_wanted_again(void **state)
+{
+    struct world *w = begin();
+    (void)state;
+    own_class_demand(&w->own, w->cls, 2);
+    granted(w, 0);
+    granted(w, 1);
+    control(w, CTL_RECALL, 2);
+    assert_int_equal(w->cls->wanted, 1);
+    control(w, CTL_RECALL, 1);
+    assert_int_equal(w->cls->wanted, 0);
+    end(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lease_that_a_task_is_on_its_way_to_is_kept),
         cmocka_unit_test(a_lease_with_nothing_to_do_is_given_up),
         cmocka_unit_test(a_lease_that_another_class_lacks_is_given_up),
+        cmocka_unit_test(a_task_that_runs_in_a_recalled_lease_wants_no_other),
+        cmocka_unit_test(only_what_comes_back_from_a_recalled_lease_wants_another),
+        cmocka_unit_test(a_warm_lease_that_is_asked_back_is_not_wanted_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

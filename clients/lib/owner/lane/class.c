@@ -7,7 +7,8 @@
  *
  * Demand is a level with a version. It starts at one lease and grows with the work that stands there, measured in time:
  * a thousand tasks of 50 ns need no second worker, four tasks that have shown no completion for a millisecond need
- * four. It falls when the class has been idle for a while.
+ * four. It falls when the class has been idle for a while. A task that runs in a lease that was asked back needs no
+ * other one: the raylet does not count that lease any more, and would look for one in its place as long as the task runs.
  */
 #include "clients/lib/owner/lane/lane.h"
 
@@ -215,21 +216,45 @@ static bool lane_is_stuck(const struct own *own, const struct own_lane *lane)
     return lane->inflight && own->now_ns - lane->progress_ns >= STUCK_NS;
 }
 
+/* Tasks that end where they are, in a lease that was asked back. Of those on another node all but one may come back. */
+static uint32_t lane_keeps(const struct own_lane *lane)
+{
+    if (lane->state != OWN_LANE_RECALLED)
+        return 0;
+    return lane->is_remote && lane->inflight > 1 ? 1 : lane->inflight;
+}
+
+/* Tasks that have a use for a lease. */
+static uint32_t class_work(const struct own_class *cls)
+{
+    uint32_t work = cls->outstanding;
+    for (uint32_t i = 0; i < cls->lane_count; i++)
+        work -= lane_keeps(cls->lanes[i]);
+    return work;
+}
+
+/* Leases that the raylet counts and that serve nobody else: the worker waits inside a task, or is being killed. */
+static uint32_t lanes_closed(const struct own_class *cls)
+{
+    uint32_t closed = 0;
+    for (uint32_t i = 0; i < cls->lane_count; i++)
+        closed += cls->lanes[i]->state != OWN_LANE_RECALLED && !lane_is_open(cls->lanes[i]);
+    return closed;
+}
+
 /* How many leases the work that there is justifies. */
 static uint32_t class_need(const struct own *own, const struct own_class *cls)
 {
-    uint64_t need = (cls->outstanding * cls->task_ns + WORK_PER_LEASE_NS - 1) / WORK_PER_LEASE_NS;
-    uint32_t closed = 0;
-    for (uint32_t i = 0; i < cls->lane_count; i++) {
+    uint32_t work = class_work(cls);
+    uint64_t need = (work * cls->task_ns + WORK_PER_LEASE_NS - 1) / WORK_PER_LEASE_NS;
+    for (uint32_t i = 0; i < cls->lane_count; i++)
         if (lane_is_stuck(own, cls->lanes[i]))
-            need = cls->outstanding;
-        closed += !lane_is_open(cls->lanes[i]); /* its worker waits inside a task: it serves nobody else */
-    }
+            need = work;
     if (need < 1)
         need = 1;
-    if (need > cls->outstanding)
-        need = cls->outstanding;
-    need += closed;
+    if (need > work)
+        need = work;
+    need += lanes_closed(cls);
     return need > LEASES_MAX ? LEASES_MAX : (uint32_t)need;
 }
 
@@ -338,7 +363,7 @@ static void release_idle(struct own *own, uint64_t idle_ns)
 {
     for (size_t i = 0; i < own->class_list.count; i++) {
         struct own_class *cls = own->class_list.data[i];
-        if (!(cls->wire.flags & CTL_CLASS_ACTOR) && cls->outstanding == 0 && cls->wanted &&
+        if (!(cls->wire.flags & CTL_CLASS_ACTOR) && cls->wanted && class_work(cls) == 0 &&
             own->now_ns - cls->idle_since_ns >= idle_ns)
             own_class_demand(own, cls, 0);
     }
@@ -360,7 +385,7 @@ void own_class_tick(struct own *own, struct own_class *cls)
 {
     if (cls->wire.flags & CTL_CLASS_ACTOR)
         return;
-    if (cls->outstanding) {
+    if (class_work(cls)) {
         cls->idle_since_ns = own->now_ns;
         own_class_pump(own, cls);
         class_rebalance(own, cls);
@@ -370,6 +395,14 @@ void own_class_tick(struct own *own, struct own_class *cls)
     } else if (cls->wanted && own->now_ns - cls->idle_since_ns >= IDLE_NS) {
         own_class_demand(own, cls, 0);
     }
+}
+
+void own_class_recalled(struct own *own, struct own_class *cls)
+{
+    uint32_t use = class_work(cls) + lanes_closed(cls);
+    own_class_pump(own, cls);
+    if (cls->wanted > use)
+        own_class_demand(own, cls, cls->wanted - 1);
 }
 
 void own_class_refused(struct own *own, struct own_class *cls, const struct ctl_unschedulable *why)

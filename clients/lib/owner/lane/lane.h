@@ -58,6 +58,8 @@ void own_group_over(struct own *own, mt_id pg);
 /* Moves ready tasks to lanes and tells the raylet how many leases are wanted. */
 void own_class_pump(struct own *own, struct own_class *cls);
 void own_class_tick(struct own *own, struct own_class *cls);
+/* One of its lanes was asked back, and what had not begun there is in the queue again. */
+void own_class_recalled(struct own *own, struct own_class *cls);
 /* After all classes' ticks: where one has work and no lease, what the others hold and do not use is given up: it may be that. */
 void own_class_ticked(struct own *own);
 /* A task that is ready: behind its equals, with a higher priority before what has not begun. */

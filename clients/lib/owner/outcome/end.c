@@ -21,7 +21,7 @@ void own_lane_recall(struct own *own, struct own_lane *lane)
         own_lane_set_state(lane, OWN_LANE_RECALLED);
     own_lane_revoke(own, lane, 0);
     if (lane->cls)
-        own_class_pump(own, lane->cls);
+        own_class_recalled(own, lane->cls);
 }
 
 static void failure_of_death(struct own *own, const struct own_task *task, const struct ctl_ended *why, struct own_failure *out)
