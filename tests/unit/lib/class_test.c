@@ -207,6 +207,43 @@ static void a_warm_lease_that_is_asked_back_is_not_wanted_again(void **state)
     end(w);
 }
 
+static void done(struct world *w, uint32_t which)
+{
+    struct lane_producer   back;
+    struct own_lane       *lane = w->cls->lanes[which];
+    const struct own_task *task = lane->tasks[1];
+    struct lane_record     record = {.length = LANE_RECORD_SIZE,
+                                     .kind = LANE_DONE,
+                                     .sequence = task->sequence,
+                                     .id = task->id,
+                                     .slot = task->sequence & (LANE_SLOTS - 1)};
+    lane_producer_init(&back, &lane_header_of(lane->memory)->back, lane_back_of(lane->memory));
+    assert_true(lane_ring_push(&back, &record, NULL));
+    lane_ring_publish(&back);
+    assert_true(own_poll(&w->own));
+}
+
+/* A program that stands still while it waits, and whose task was done meanwhile: its next one finds the lease. Only time in which
+ * there was nothing to do counts. */
+static void a_lease_is_kept_by_who_stood_still_while_its_task_ran(void **state)
+{
+    struct world   *w = begin();
+    struct own_ref *ref = submit(w);
+    (void)state;
+    granted(w, 0);
+    own_tick(&w->own, w->own.now_ns + MS);
+    done(w, 0);
+    assert_int_equal(w->cls->outstanding, 0);
+    own_tick(&w->own, w->own.now_ns + 400 * MS);
+    assert_int_equal(w->cls->wanted, 1);
+    own_tick(&w->own, w->own.now_ns + 299 * MS);
+    assert_int_equal(w->cls->wanted, 1);
+    own_tick(&w->own, w->own.now_ns + MS);
+    assert_int_equal(w->cls->wanted, 0);
+    own_ref_drop(&w->own, ref);
+    end(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +253,7 @@ int main(void)
         cmocka_unit_test(a_task_that_runs_in_a_recalled_lease_wants_no_other),
         cmocka_unit_test(only_what_comes_back_from_a_recalled_lease_wants_another),
         cmocka_unit_test(a_warm_lease_that_is_asked_back_is_not_wanted_again),
+        cmocka_unit_test(a_lease_is_kept_by_who_stood_still_while_its_task_ran),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,8 +50,8 @@ static void retire_over(struct own *own)
 {
     for (size_t i = own->class_list.count; i > 0; i--) {
         struct own_class *cls = own->class_list.data[i - 1];
-        bool              is_idle = cls->outstanding == 0 && cls->lane_count == 0 && own->now_ns - cls->idle_since_ns >= OVER_NS;
-        if (cls->is_over && is_idle && !(cls->wire.flags & CTL_CLASS_ACTOR))
+        bool              is_idle = !cls->outstanding && !cls->is_busy && own->now_ns - cls->idle_since_ns >= OVER_NS;
+        if (cls->is_over && is_idle && cls->lane_count == 0 && !(cls->wire.flags & CTL_CLASS_ACTOR))
             own_class_retire(own, cls);
     }
 }
@@ -312,7 +312,7 @@ void own_class_pump(struct own *own, struct own_class *cls)
             followers_post(own, task);
     }
     if (cls->outstanding) {
-        cls->idle_since_ns = own->now_ns;
+        cls->is_busy = true;
         if (cls->wanted == 0 || own_class_has_queued(cls))
             own_class_demand(own, cls, class_wanted(own, cls));
         own->is_lacking |= own_class_has_queued(cls) && !has_open_lane(cls);
@@ -386,12 +386,14 @@ void own_class_tick(struct own *own, struct own_class *cls)
     if (cls->wire.flags & CTL_CLASS_ACTOR)
         return;
     if (class_work(cls)) {
-        cls->idle_since_ns = own->now_ns;
         own_class_pump(own, cls);
         class_rebalance(own, cls);
         if (has_waiting(cls))
             own_class_demand(own, cls, class_wanted(own, cls));
         give_up_surplus(own, cls);
+    } else if (cls->is_busy) { /* until now: when the tick before this one was does not matter, the program may have stood still */
+        cls->is_busy = false;
+        cls->idle_since_ns = own->now_ns;
     } else if (cls->wanted && own->now_ns - cls->idle_since_ns >= IDLE_NS) {
         own_class_demand(own, cls, 0);
     }

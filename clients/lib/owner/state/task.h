@@ -151,8 +151,8 @@ struct own_class {
     uint32_t          outstanding; /* queued and sent */
     uint32_t          wanted;      /* as told to the raylet */
     uint64_t          version;
-    uint64_t          task_ns; /* running mean of what a task takes */
-    uint64_t          idle_since_ns;
+    uint64_t          task_ns;       /* running mean of what a task takes */
+    uint64_t          idle_since_ns; /* the first tick that found nothing to do, unless is_busy */
     uint64_t          surplus_since_ns;
     uint32_t          edge_tasks;  /* the next so many tasks get a cell */
     uint32_t          told_tasks;  /* ... and of so many the outcome is told at once: tasks on another node wait for them */
@@ -160,6 +160,7 @@ struct own_class {
     uint32_t          ahead_count; /* tasks with is_ahead */
     uint32_t          ahead_node;  /* whose memory their cells are in: that of all lanes when the first of them went ahead */
     uint32_t          turn;        /* lane that got a task with a cell last */
+    bool              is_busy;     /* it had work since the last tick that found none */
     bool              is_told;     /* CTL_CLASS was sent */
     bool              is_over;     /* its placement group was removed: it is freed when nothing of it is under way */
 };
