@@ -264,6 +264,19 @@ static void require_adopted(struct sim *s, const struct sim_node *n, const struc
     }
 }
 
+bool sim_drain_leaves(const struct sim *s)
+{
+    struct rlt_stats st;
+    for (int i = 0; i < s->config.nodes; i++) {
+        if (!sim_node_is_up(s->nodes[i]))
+            continue;
+        rlt_stats(s->nodes[i]->core, &st);
+        if (st.is_leaving)
+            return true;
+    }
+    return false;
+}
+
 static void back(struct sim *s, struct sim_event *e)
 {
     sim_node_start(s, s->nodes[e->arg]);

@@ -16,6 +16,8 @@ bool sim_drain_reply(struct sim *s, const struct head_action *a);
 bool sim_drain_refused(struct sim *s, uint64_t call);
 /* The head says in a View how it counts a node. */
 void sim_drain_seen(struct sim *s, uint32_t node, uint32_t epoch, bool is_alive);
+/* Whether a node is on its way out. */
+bool sim_drain_leaves(const struct sim *s);
 /* A raylet ends of its own will. */
 void sim_drain_exits(struct sim *s, struct sim_node *n, const char *why);
 
