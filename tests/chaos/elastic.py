@@ -211,6 +211,8 @@ def merge(p):
         end(stay)
         p.manta("down")
         p.manta("up", cluster_file(p))
+    else:
+        check(False, "both drivers came to be on one node, ten times")
     wait_until(lambda: len(free_cpus(p)) == 1, "all runs on the other")
     for node in range(NODES):
         (p.root / f"stay{attempt}.{node}.stop").touch()
@@ -238,13 +240,15 @@ def end(loads):
 
 
 def merge_spread(p, attempt):
-    """A driver on each of two nodes: others held all CPUs of these but one, until there was nowhere else to be."""
+    """A driver on each of two nodes: others held all CPUs of these but one, until there was nowhere else to be. These come first: while
+    one waits for its node, leases of the other node are asked back, and a driver that had one would look for the next anywhere."""
     stay, fill = [], []
     for node in range(NODES):
         fill.append(load_start(p, "naps", 1, 3600000, 1, CPUS - 1, book=f"fill{attempt}.{node}"))
-        wait_until(lambda: len(free_cpus(p)) == node + 1 and sum(free_cpus(p)) == 1, "all CPUs of it but one are held")
+        wait_until(lambda: free_cpus(p) == [1] * (node + 1), "all CPUs of each node but one are held")
+    for node in range(NODES):
         stay.append(load_start(p, "naps", 3600, NAP_MS, 1, book=f"stay{attempt}.{node}"))
-        wait_until(lambda: sum(free_cpus(p)) == 0, "the node is full")
+        wait_until(lambda: sum(free_cpus(p)) == NODES - 1 - node, "one CPU more is held")
     end(fill)
     return stay
 
