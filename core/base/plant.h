@@ -36,7 +36,6 @@ enum mt_plant_number {
     MT_PLANT_COPY_STAYS = 25,      /* a copy of another node's value outlives it */
     MT_PLANT_PULL_SHORT = 26,      /* a value whose fetch broke off counts as fetched */
     MT_PLANT_HOLD_UNTOLD = 27,     /* an owner does not note that a worker kept a ref after its task */
-    MT_PLANT_PROBE_BELIEVED = 28,  /* whoever waits hands a probe on, also where what it follows has ended */
     MT_PLANT_BUNDLE_LEAKS = 29,    /* a prepared bundle that is returned does not give its resources back */
     MT_PLANT_POOL_OF_NOBODY = 30,  /* leases are granted from the pool of a removed placement group */
     MT_PLANT_LINEAGE_UNHELD = 31,  /* what only a task that may run again needs as an argument is let go */

@@ -16,7 +16,6 @@
  */
 #include "clients/lib/owner/talk/talk.h"
 #include "core/base/limits/lib.h"
-#include "core/base/plant.h"
 
 #include <stdio.h>
 
@@ -63,7 +62,7 @@ static bool is_held_up(const struct own *own, const struct own_msg_probe *probe)
     for (const struct own_outer_run *outer = own->outer_runs; outer; outer = outer->outer)
         if (is_run(&outer->run, probe))
             return true;
-    return MT_PLANT(MT_PLANT_PROBE_BELIEVED) || (own->wrk && own->call_stands(own->wrk, probe->about));
+    return own->wrk && own->call_stands(own->wrk, probe->about);
 }
 
 /* The probe has reached the process that is to run something awaited. */
