@@ -129,6 +129,7 @@ static mt_status be_driver(const manta_init_opts *o, int argc, char **argv, char
 
     MT_TRY(mt_random_bytes(ids, sizeof ids));
     MT_TRY(address && address[0] ? connect_to(address, &fd, text) : lib_private_start(o, &fd, text));
+    lib.socket = fd;              /* lib_disconnect closes it where the rest fails: a private raylet then ends */
     MT_TRY(lib_program_tell(fd)); /* also on one node: the warden of a detached actor runs from a folder of its own */
     MT_TRY(lib_hello(fd, CTL_DRIVER, ids[0], ids[1], argc, argv, o->job_name ? o->job_name : name_of_program(argv)));
     MT_TRY(lib_welcome(fd, ids[0], timeout_ms, text));

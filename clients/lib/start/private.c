@@ -257,10 +257,10 @@ void lib_private_stop(void)
         return;
     lib.private_cluster = NULL;
     wait_for(p->raylet, deadline);
+    lib_fd_close(&lib.hold_fd); /* the head waits for whoever holds the folder, and it was never up: that was us */
     lib_fd_close(&lib.watch_fd);
     wait_for(p->head, lib_now_ns() + (uint64_t)MT_LIB_SHUTDOWN_MS * 1000000u);
     if (p->folder[0])
-        mt_folder_leave(p->folder, lib.hold_fd, 0);
-    lib.hold_fd = -1;
+        mt_folder_leave(p->folder, -1, 0);
     free(p);
 }

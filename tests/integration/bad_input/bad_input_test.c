@@ -7,6 +7,7 @@
 #include "tests/integration/harness.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,6 +183,17 @@ static void unschedulable(void)
 }
 
 /* ---- manta_init ---- */
+static int descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int  count = 0;
+    CHECK(dir);
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
 static void init_errors(void)
 {
     manta_error e;
@@ -198,6 +210,14 @@ static void init_errors(void)
     CHECK_CODE(manta_init(&test_argc, &test_argv, NULL, &e), MANTA_ECONN, &e);
     CHECK_SAYS(e.message, "/nowhere/else");
     unsetenv("MANTA_ADDRESS");
+    char folder[] = "/tmp/manta-gone-XXXXXX"; /* workers would start in it */
+    int  before = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int  open_ones = descriptors();
+    CHECK(before >= 0 && mkdtemp(folder) && chdir(folder) == 0 && rmdir(folder) == 0);
+    CHECK_CODE(manta_init(&test_argc, &test_argv, NULL, &e), MANTA_ESYS, &e);
+    CHECK_SAYS(e.message, "current folder");
+    CHECK_EQ(descriptors(), open_ones); /* by the end of its socket the raylet hears that it is to end */
+    CHECK(fchdir(before) == 0 && close(before) == 0);
 }
 
 /* Before manta_init every call says that it is missing. */

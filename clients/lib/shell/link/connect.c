@@ -56,7 +56,7 @@ static mt_status hello_strings(char *strings, int argc, char **argv, struct ctl_
         hello->envc += at != before;
     }
     if (!getcwd(folder, sizeof folder))
-        return mt_error(MT_ESYS, errno, "working directory");
+        return mt_error(MT_ESYS, errno, "the current folder, in which workers are to start, can't be found (was it removed?)");
     at = append(strings, at, CTL_HELLO_STRINGS_MAX, folder);
     hello->strings_size = (uint32_t)at;
     return mt_ok();
