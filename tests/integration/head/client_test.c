@@ -12,25 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static manta_client *open_client(const struct daemon *d)
-{
-    manta_error       e;
-    manta_client_opts opts = {.address = d->run, .timeout_ms = 15000};
-    manta_client     *c = manta_client_open(&opts, &e);
-    if (!c)
-        fail_msg("%s", e.message);
-    return c;
-}
-
-static void write_file(const char *path, const char *text, mode_t mode)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-    assert_int_equal(fchmod(fd, mode), 0);
-    close(fd);
-}
-
 static int not_called(void *user, const manta_log *log)
 {
     (void)user;
@@ -88,7 +69,7 @@ static void clients_are_told_what_is_wrong(void **unused)
     daemon_init(&d);
     assert_true(daemon_start(&d, NULL, NULL));
     snprintf(path, sizeof path, "%s/wrong", d.folder);
-    write_file(path, "0000000000000000000000000000000000000000000000000000000000000000\n", 0600);
+    rig_file_write(path, "0000000000000000000000000000000000000000000000000000000000000000\n", 0600);
     manta_client_opts opts = {.address = d.run, .token_file = path};
     assert_null(manta_client_open(&opts, &e));
     assert_int_equal(e.code, MANTA_EAUTH);
@@ -100,7 +81,7 @@ static void clients_are_told_what_is_wrong(void **unused)
     assert_null(manta_client_open(&opts, &e));
     assert_int_equal(e.code, MANTA_ECONN);
     assert_non_null(strstr(e.message, "manta start --head"));
-    manta_client *c = open_client(&d);
+    manta_client *c = daemon_client(&d);
     assert_int_equal(manta_job_get(c, "nobody", &(manta_job_info){0}, &e), MANTA_ENOENT);
     assert_int_equal(manta_job_follow(c, "nobody", not_called, NULL, &e), MANTA_ENOENT);
     nothing_given(c);

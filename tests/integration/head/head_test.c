@@ -25,25 +25,6 @@
 
 #define KIND(name) MANTA__V1__HEAD_TO_NODE__KIND_##name
 
-static manta_client *open_client(const struct daemon *d)
-{
-    manta_error       e;
-    manta_client_opts opts = {.address = d->run, .timeout_ms = 15000};
-    manta_client     *c = manta_client_open(&opts, &e);
-    if (!c)
-        fail_msg("%s", e.message);
-    return c;
-}
-
-static void write_file(const char *path, const char *text, mode_t mode)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-    assert_int_equal(fchmod(fd, mode), 0);
-    close(fd);
-}
-
 static size_t count_files(const char *folder, const char *name)
 {
     char path[160];
@@ -113,12 +94,12 @@ static int add_up(void *user, const manta_log *log)
 /* Into the current folder: four files, of which two have the same content. */
 static void write_job_files(void)
 {
-    write_file("trainer", "#!/bin/sh\necho hello\n", 0755);
+    rig_file_write("trainer", "#!/bin/sh\necho hello\n", 0755);
     assert_int_equal(mkdir("data", 0700), 0);
     assert_int_equal(mkdir("data/deep", 0700), 0);
-    write_file("data/one.bin", "1111", 0644);
-    write_file("data/deep/two.bin", "1111", 0600); /* the same content: one blob */
-    write_file("data/empty", "", 0644);
+    rig_file_write("data/one.bin", "1111", 0644);
+    rig_file_write("data/deep/two.bin", "1111", 0600); /* the same content: one blob */
+    rig_file_write("data/empty", "", 0644);
 }
 
 static void a_job_with_files_from_submission_to_its_end(void **unused)
@@ -137,7 +118,7 @@ static void a_job_with_files_from_submission_to_its_end(void **unused)
     assert_int_equal(mkdir(folder, 0700), 0);
     assert_int_equal(chdir(folder), 0);
     write_job_files();
-    manta_client *c = open_client(&d);
+    manta_client *c = daemon_client(&d);
     manta_job     job = {.id = manta_job_new_id(),
                          .argv = (const char *const[]){"./trainer", "--epochs", "5", NULL},
                          .files = (const char *const[]){"trainer", "data/", NULL},
@@ -164,7 +145,7 @@ static void a_job_with_files_from_submission_to_its_end(void **unused)
     assert_string_equal(info.state, "RUNNING");
     raylet_log(&r, job.id, 1, 6, "world\n");
     raylet_job_state(&r, job.id, 1, "SUCCEEDED", 0, "exit 0");
-    struct beside beside = {.client = open_client(&d), .id = job.id};
+    struct beside beside = {.client = daemon_client(&d), .id = job.id};
     assert_int_equal(manta_job_follow(beside.client, job.id, misuse_inside, &beside, &e), MANTA_ECANCELLED);
     if (manta_job_follow(c, job.id, keep, &seen, &e))
         fail_msg("%s", e.message);
@@ -199,7 +180,7 @@ static void *follow_it(void *arg)
     struct daemon     *d = arg;
     static struct seen seen;
     manta_error        e;
-    manta_client      *c = open_client(d);
+    manta_client      *c = daemon_client(d);
     memset(&seen, 0, sizeof seen);
     if (manta_job_follow(c, "survivor", keep, &seen, &e))
         snprintf(seen.text, sizeof seen.text, "error: %s", e.message);
@@ -235,7 +216,7 @@ static void a_killed_head_comes_back_with_everything(void **state)
     char                 offset_text[32];
     daemon_init(&d);
     assert_true(daemon_start(&d, more, NULL));
-    manta_client *c = open_client(&d);
+    manta_client *c = daemon_client(&d);
     manta_job     job = {.id = "survivor", .argv = (const char *const[]){"x", NULL}};
     assert_int_equal(manta_job_submit(c, &job, &e), MANTA_OK);
     raylet_open(&r, &d, 7);
@@ -419,8 +400,8 @@ static void what_was_taken_outlives_the_power(void **unused)
     snprintf(path, sizeof path, "%s/input", d.folder);
     assert_int_equal(mkdir(notes, 0700), 0);
     assert_true(daemon_start_plugged(&d, notes));
-    manta_client *c = open_client(&d);
-    write_file(path, "content of the upload", 0600);
+    manta_client *c = daemon_client(&d);
+    rig_file_write(path, "content of the upload", 0600);
     manta_job job = {.id = "taken", .argv = (const char *const[]){"x", NULL}, .files = (const char *const[]){path, NULL}};
     assert_int_equal(manta_job_submit(c, &job, &e), MANTA_OK);
     manta_client_close(c);
@@ -433,7 +414,7 @@ static void what_was_taken_outlives_the_power(void **unused)
     check_blob(&d, "content of the upload");
     assert_true(daemon_start(&d, NULL, NULL));
     assert_string_equal(token_of(&d).hex, token.hex); /* else every node and client would have to be told */
-    c = open_client(&d);
+    c = daemon_client(&d);
     assert_int_equal(manta_job_wait(c, "taken", 50, &info, &e), MANTA_ETIMEDOUT); /* it waits for a node */
     assert_string_equal(info.id, "taken");
     manta_client_close(c);
@@ -476,7 +457,7 @@ static void a_client_that_is_closed_forked_or_none_is_refused(void **unused)
     int           status;
     daemon_init(&d);
     assert_true(daemon_start(&d, NULL, NULL));
-    manta_client *c = open_client(&d), *other = open_client(&d);
+    manta_client *c = daemon_client(&d), *other = daemon_client(&d);
     check_is_refused((manta_client *)(void *)&d, MANTA_EHANDLE);
     manta_client_close((manta_client *)(void *)&d);
     pid_t pid = fork();
@@ -494,7 +475,7 @@ static void a_client_that_is_closed_forked_or_none_is_refused(void **unused)
     manta_client_close(c);
     check_is_refused(c, MANTA_EHANDLE);
     manta_client_close(c);
-    manta_client *next = open_client(&d); /* in its place */
+    manta_client *next = daemon_client(&d); /* in its place */
     check_is_refused(c, MANTA_EHANDLE);
     manta_client_close(c);
     assert_int_equal(manta_job_get(next, "j", NULL, &e), MANTA_OK);
@@ -524,7 +505,7 @@ static void check_jobs(const struct daemon *d, int accepted)
     manta_error    e;
     manta_job_info info;
     char           id[32];
-    manta_client  *c = open_client(d);
+    manta_client  *c = daemon_client(d);
     for (int i = 0; i < accepted; i++) {
         snprintf(id, sizeof id, "job-%d", i);
         if (manta_job_get(c, id, &info, &e))
@@ -554,9 +535,9 @@ static void a_full_disk_refuses_what_is_new_and_keeps_what_is_there(void **unuse
         snprintf(id, sizeof id, "job-%d", i);
         assert_int_equal(submit_large(&d, id, RIG_PATIENCE_MS, &e), MANTA_OK);
     }
-    manta_client *c = open_client(&d);
+    manta_client *c = daemon_client(&d);
     snprintf(path, sizeof path, "%s/large", d.folder);
-    write_file(path, "x", 0600);
+    rig_file_write(path, "x", 0600);
     file_size_limit(&d, 4096); /* not one page of the log */
     manta_job job = {.id = "large", .argv = (const char *const[]){"x", NULL}, .files = (const char *const[]){path, NULL}};
     assert_int_equal(truncate(path, 1024 * 1024), 0);
@@ -599,7 +580,7 @@ static void a_log_that_cannot_be_written_does_not_keep_its_job(void **unused)
     daemon_init(&d);
     assert_true(daemon_start(&d, NULL, NULL));
     raylet_open(&r, &d, 7);
-    manta_client *c = open_client(&d);
+    manta_client *c = daemon_client(&d);
     manta_job     job = {.id = "loud", .argv = (const char *const[]){"x", NULL}};
     assert_int_equal(manta_job_submit(c, &job, &e), MANTA_OK);
     raylet_next(&r, KIND(START_JOB));
@@ -652,7 +633,7 @@ static void the_yardstick_program_ends_as_its_job_does(void **unused)
     snprintf(path, sizeof path, "%s/data", d.folder);
     assert_int_equal(mkdir(path, 0700), 0);
     snprintf(path, sizeof path, "%s/trainer", d.folder);
-    write_file(path, "#!/bin/sh\n", 0755);
+    rig_file_write(path, "#!/bin/sh\n", 0755);
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
     pid_t pid = run_yardstick(&d, d.folder, fds[1]);
     close(fds[1]);
@@ -684,7 +665,7 @@ static void the_end_of_the_cluster_reaches_everybody(void **unused)
     daemon_init(&d);
     assert_true(daemon_start(&d, NULL, NULL));
     raylet_open(&r, &d, 7);
-    manta_client *c = open_client(&d);
+    manta_client *c = daemon_client(&d);
     assert_int_equal(manta_cluster_stop(c, "test", &e), MANTA_OK);
     assert_string_equal(raylet_next(&r, KIND(SHUTDOWN))->shutdown->reason, "test");
     assert_int_equal(daemon_wait(&d), 0);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -126,6 +127,25 @@ static const char *file_read(const char *path, size_t *size)
     fclose(file);
     said[*size] = '\0';
     return said;
+}
+
+manta_client *daemon_client(const struct daemon *d)
+{
+    manta_error       e;
+    manta_client_opts opts = {.address = d->run, .timeout_ms = 15000};
+    manta_client     *c = manta_client_open(&opts, &e);
+    if (!c)
+        fail_msg("%s", e.message);
+    return c;
+}
+
+void rig_file_write(const char *path, const char *text, mode_t mode)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    assert_int_equal(fchmod(fd, mode), 0);
+    close(fd);
 }
 
 bool rig_file_says(const char *path, const char *text)

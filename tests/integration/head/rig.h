@@ -5,6 +5,8 @@
 #ifndef TESTS_INTEGRATION_HEAD_RIG_H
 #define TESTS_INTEGRATION_HEAD_RIG_H
 
+#include "manta_client.h"
+
 #include "core/base/clock.h"
 #include "core/base/release.h"
 #include "core/io/token.h"
@@ -37,9 +39,13 @@ int daemon_end(struct daemon *d, int signal);
 int daemon_wait(struct daemon *d);
 /* Whether it has ended by itself; daemon_wait still has its status. */
 bool daemon_is_over(const struct daemon *d);
+/* Of its cluster. */
+manta_client *daemon_client(const struct daemon *d);
 /* Ends what runs, removes all that the head may leave; fails where something unknown is left. */
 void daemon_fini(struct daemon *d);
 
+/* Makes it anew, with that mode. */
+void rig_file_write(const char *path, const char *text, mode_t mode);
 /* Whether `text` stands in the file's first MiB. */
 bool rig_file_says(const char *path, const char *text);
 /* The last that stands in the file, for who reads why a test failed; until the next look at a file. */
