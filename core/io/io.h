@@ -73,8 +73,9 @@ static inline bool io_timer_is_started(const struct io_timer *timer)
     return timer->loop != NULL;
 }
 /* In `fire`, before it starts the timer again: moves *since_ms on by the time that this thread, or the whole machine, has stood
- * still since the timer was due. So a peer with a limit since then has had that time while somebody was there to hear it. */
-void io_timer_forgive(const struct io_timer *timer, uint64_t *since_ms);
+ * still since the timer was due, but not beyond now_ms. So a peer with a limit since then has had that time while somebody was
+ * there to hear it. */
+void io_timer_forgive(const struct io_timer *timer, uint64_t now_ms, uint64_t *since_ms);
 
 /* ---- descriptors ---- */
 

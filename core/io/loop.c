@@ -210,10 +210,10 @@ void io_timer_stop(struct io_timer *timer)
     timer->loop = NULL; /* the alarm may ring for nothing; that is cheaper than setting it each time */
 }
 
-void io_timer_forgive(const struct io_timer *timer, uint64_t *since_ms)
+void io_timer_forgive(const struct io_timer *timer, uint64_t now_ms, uint64_t *since_ms)
 {
-    uint64_t now = io_now_ms(), late = now > timer->due_ms ? now - timer->due_ms : 0;
-    *since_ms = now - *since_ms > late ? *since_ms + late : now;
+    uint64_t late = now_ms - timer->due_ms;
+    *since_ms = now_ms - *since_ms > late ? *since_ms + late : now_ms;
 }
 
 static void loop_alarm(uv_timer_t *alarm)

@@ -158,7 +158,7 @@ static void conns_sweep(struct io_timer *timer)
     pthread_mutex_lock(&conns->lock);
     uint64_t limit_ms = conns->is_held_up ? conns->held_up_ms : conns->first_call_ms;
     for (struct rpc_conn *conn = conns->fresh; conn; conn = conn->next)
-        io_timer_forgive(timer, &conn->since_ms);
+        io_timer_forgive(timer, now, &conn->since_ms);
     pthread_mutex_unlock(&conns->lock);
     for (;;) {
         struct rpc_conn *old = NULL;

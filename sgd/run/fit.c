@@ -228,12 +228,13 @@ static void start_look(struct sgd_fit *fit, struct sgd_hand *hand, enum sgd_star
     fit->loads_ns = fit->starts_ns;
     hand->stopped_ns = shows == SGD_START_STOPPED ? hand->stopped_ns + gap_ns : 0;
     hand->idle_ns = shows == SGD_START_WORKS ? 0 : hand->idle_ns + gap_ns;
-    snprintf(why, sizeof why, "hung as it loaded: no CPU time, no disk for %.0f s (see failure.hang_after)",
-             (double)hand->idle_ns * 1e-9);
-    if (hand->stopped_ns > stopped_limit)
+    if (hand->stopped_ns > stopped_limit) {
         sgd_crew_kill(hand, "killed since it was stopped by a signal while it started");
-    else if (hand->idle_ns > sgd_watch_load_limit_ns(&fit->watch))
+    } else if (hand->idle_ns > sgd_watch_load_limit_ns(&fit->watch)) {
+        snprintf(why, sizeof why, "hung as it loaded: no CPU time, no disk for %.0f s (see failure.hang_after)",
+                 (double)hand->idle_ns * 1e-9);
         sgd_crew_kill(hand, why);
+    }
 }
 
 static void starts_look(struct sgd_fit *fit)

@@ -175,7 +175,7 @@ static void sweep(struct io_timer *timer)
     uint64_t          now = io_now_ms();
     uint64_t          limit = limit_ms(s);
     for (uint16_t i = s->oldest; i != NONE; i = s->places[i].newer)
-        io_timer_forgive(timer, &s->places[i].peer.since_ms);
+        io_timer_forgive(timer, now, &s->places[i].peer.since_ms);
     for (uint16_t i = s->oldest, newer; i != NONE && now - s->places[i].peer.since_ms >= limit; i = newer) {
         newer = s->places[i].newer;
         if (io_silent_look(s, s->places[i].fd) == IO_GREETING_WHOLE)

@@ -71,7 +71,7 @@ static void sweep(struct io_timer *timer)
     uint64_t             now = io_now_ms();
     for (struct io_stranger *stranger = all->first, *next; stranger; stranger = next) {
         next = stranger->next;
-        io_timer_forgive(timer, &stranger->since_ms);
+        io_timer_forgive(timer, now, &stranger->since_ms);
         if (now - stranger->since_ms >= all->short_ms && !has_unread(stranger))
             stranger->over(stranger);
     }

@@ -173,6 +173,21 @@ static void timers_fire_in_order_and_stopped_ones_never(void **state)
         assert_int_equal(timers[i].is_fired, i % 5 != 0);
 }
 
+/* The loop came to the timer 200 ms late: by so much what began before is younger, and nothing begins after now. */
+static void time_that_a_timer_was_late_is_forgiven(void **state)
+{
+    const struct io_timer late = {.due_ms = 100}, in_time = {.due_ms = 300};
+    const uint64_t        began[] = {0, 50, 99, 100, 250, 300}, then[] = {200, 250, 299, 300, 300, 300};
+    (void)state;
+    for (size_t i = 0; i < sizeof began / sizeof *began; i++) {
+        uint64_t since = began[i];
+        io_timer_forgive(&in_time, 300, &since);
+        assert_int_equal(since, began[i]);
+        io_timer_forgive(&late, 300, &since);
+        assert_int_equal(since, then[i]);
+    }
+}
+
 static void timer_again(struct io_timer *timer)
 {
     if (++fired < 5)
@@ -355,6 +370,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(drain_inside_a_message_runs_those_behind_it, setup, teardown),
         cmocka_unit_test_setup_teardown(tick_runs_before_the_loop_sleeps, setup, teardown),
         cmocka_unit_test_setup_teardown(timers_fire_in_order_and_stopped_ones_never, setup, teardown),
+        cmocka_unit_test(time_that_a_timer_was_late_is_forgiven),
         cmocka_unit_test_setup_teardown(timer_may_start_itself, setup, teardown),
         cmocka_unit_test_setup_teardown(eventfd_wakes_the_loop, setup, teardown),
         cmocka_unit_test_setup_teardown(pidfd_tells_a_death, setup, teardown),
