@@ -107,20 +107,25 @@ def grows(net):
 
 
 def refused(net):
+    """The scaler tries on and on, also between two lines of this test: until the last step a host lacks something else besides what is
+    told here, so that no try can start a node before its time."""
     host = net[1]
+    authorized = host.path("/tmp/home/authorized")
+    authorized.write_text("")
     net.cut(1)
     net.up(host)
     job = net.submit()
     net.explains(f"{host.address}: ssh: connect to host {host.address} port 22: Connection timed out")
     net.mend(1)
-    host.path("/tmp/home/authorized").write_text("")
     net.up(host, start=False)  # it is tried again at once
     net.explains("Permission denied (")
-    shutil.copy(f"{net.key}.pub", host.path("/tmp/home/authorized"))  # the next: known, but not by this key
     net.head.path("/tmp/home/known").write_text(f"{host.address} {' '.join(net.key.with_suffix('.pub').read_text().split()[:2])}\n")
-    net.up(host, start=False)
+    net.up(host, start=False)  # known, but by another key
     net.explains("Host key verification failed.")
+    net.up(host, more="  prefix: /nowhere", start=False)
     net.know()
+    net.explains("Permission denied (")  # so each try from here on has that prefix
+    shutil.copy(f"{net.key}.pub", authorized)
     net.up(host, more="  prefix: /nowhere", start=False)
     net.explains("there is no program /nowhere/bin/manta")
     net.up(host, start=False)
