@@ -10,12 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static_assert((int)MT_GANG_PIECE_BYTES < (int)MANTA_INLINE_MAX, "what is larger goes through an object store");
+
 static void bury(struct gng_hand *h)
 {
     manta_free(h->ready);
     manta_free(h->news);
     manta_actor_free(h->actor);
     mt_buf_fini(&h->words);
+    mt_buf_fini(&h->come);
     *h = (struct gng_hand){.is_down = true};
 }
 
@@ -67,22 +70,23 @@ mt_status gng_crew_write(struct gng_crew *crew, int member, const struct gng_wir
     return crew->hands[member].is_down ? mt_ok() : gng_wire_put(&crew->hands[member].words, word);
 }
 
-void gng_crew_send(struct gng_crew *crew)
+/* In pieces that go with the call: a store that is full would lose them, and nobody looks at these calls' results. */
+static void words_send(struct gng_hand *h)
 {
-    for (int i = 0; i < crew->count; i++) {
-        struct gng_hand *h = &crew->hands[i];
-        if (h->words.size == 0)
-            continue;
-        manta_free(manta_actor_call(h->actor, "tell", MANTA_ARGS(manta_bytes_of(h->words.data, h->words.size))));
-        h->words.size = 0;
+    for (size_t at = 0; at < h->words.size; at += MT_GANG_PIECE_BYTES) {
+        size_t left = h->words.size - at, piece = left < MT_GANG_PIECE_BYTES ? left : MT_GANG_PIECE_BYTES;
+        manta_free(manta_actor_call(h->actor, "tell", MANTA_ARGS(manta_bytes_of(h->words.data + at, piece))));
     }
+    h->words.size = 0;
 }
 
-/* ---- news ----
- *
- * What a rank has printed may be a value in the store of its node. It is waited for until it is here; where our store has no room
- * for it just then (ETIMEDOUT of the get), it is taken the next time.
- */
+void gng_crew_send(struct gng_crew *crew)
+{
+    for (int i = 0; i < crew->count; i++)
+        words_send(&crew->hands[i]);
+}
+
+/* ---- news ---- */
 
 static mt_status down(struct gng_crew *crew, int member, const manta_error *e, gng_news_fn fn, void *user)
 {
@@ -100,8 +104,6 @@ static mt_status ready_take(struct gng_crew *crew, int member, gng_news_fn fn, v
     manta_error      e = {.code = MANTA_EPROTO, .message = "a supervisor of another version"};
     struct gng_seat  seat;
     manta_status     code = manta_get(h->ready, 0, &view, &e);
-    if (code == MANTA_ETIMEDOUT)
-        return mt_ok();
     if (code != MANTA_OK || view.size != sizeof seat) {
         manta_release(&view);
         return down(crew, member, &e, fn, user);
@@ -122,27 +124,24 @@ static mt_status news_take(struct gng_crew *crew, int member, gng_news_fn fn, vo
     manta_view       view = {0};
     manta_error      e;
     struct gng_wire  word;
-    mt_status        st = mt_ok();
-    manta_status     code = manta_get(h->news, 0, &view, &e);
-    if (code == MANTA_ETIMEDOUT)
-        return mt_ok();
-    if (code != MANTA_OK)
+    size_t           at = 0;
+    if (manta_get(h->news, 0, &view, &e) != MANTA_OK)
         return down(crew, member, &e, fn, user);
     h->heard_ns = mt_now_ns();
     manta_free(h->news);
     h->news = manta_actor_call(h->actor, "poll", MANTA_NO_ARGS); /* while what came is looked at */
-    mt_reader r = mt_reader_of(mt_view_of(view.data, view.size));
-    while (st.code == 0 && gng_wire_take(&r, &word))
-        st = fn(user, &(struct gng_news){.kind = GNG_NEWS_WORD, .member = member, .word = &word});
+    mt_status st = mt_buf_append(&h->come, view.data, view.size);
     manta_release(&view);
+    while (st.code == 0 && gng_wire_next(&h->come, &at, &word))
+        st = fn(user, &(struct gng_news){.kind = GNG_NEWS_WORD, .member = member, .word = &word});
+    gng_wire_taken(&h->come, at);
     return st;
 }
 
 mt_status gng_crew_look(struct gng_crew *crew, int wait_ms, gng_news_fn fn, void *user)
 {
-    static const manta_wait_opts here = {.fetch = true};
-    size_t                       count = 0;
-    manta_error                  e;
+    size_t      count = 0;
+    manta_error e;
     for (int i = 0; i < crew->count; i++) {
         manta_ref *of[2] = {crew->hands[i].ready, crew->hands[i].news};
         for (int k = 0; k < 2; k++)
@@ -155,7 +154,7 @@ mt_status gng_crew_look(struct gng_crew *crew, int wait_ms, gng_news_fn fn, void
         mt_sleep_ms(wait_ms);
         return mt_ok();
     }
-    int n = manta_wait_with(crew->refs, count, 1, wait_ms, &here, crew->is_there, &e);
+    int n = manta_wait(crew->refs, count, 1, wait_ms, crew->is_there, &e);
     if (n < 0)
         return mt_error(-n, 0, "wait for ranks");
     for (size_t i = 0; i < count && n > 0; i++) {

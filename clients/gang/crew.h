@@ -18,6 +18,7 @@ struct gng_hand {
     manta_ref   *ready; /* NULL: not asked */
     manta_ref   *news;
     mt_buf       words;    /* to be told */
+    mt_buf       come;     /* the begin of a word whose rest has still to come */
     int64_t      heard_ns; /* when it answered last */
     bool         is_down;
 };

@@ -7,6 +7,9 @@
  *   poll -> words       supervisor to driver:   OUT, ERR, STARTED, SAID, ENDED, FAULT, and of PMI: FENCE; waits until there is
  *                                               something
  *
+ * Both directions are streams: words come in pieces that fit into a call (MT_GANG_PIECE_BYTES), so none needs room in an object
+ * store, which may be full for as long as a gang runs. Who gets pieces keeps them until a word is whole (gng_wire_next).
+ *
  * Both ends are of one program. Little-endian; a reader asks once, at the end.
  */
 #ifndef GNG_WIRE_H
@@ -134,16 +137,28 @@ static inline mt_status gng_wire_put(mt_buf *buf, const struct gng_wire *m)
     return w.status;
 }
 
-/* The next word; false at the end, or where it is cut off. */
-static inline bool gng_wire_take(mt_reader *r, struct gng_wire *out)
+/* The next word of what has come, from byte *at on, which goes behind it. False: no further one is whole. */
+static inline bool gng_wire_next(const mt_buf *come, size_t *at, struct gng_wire *out)
 {
-    if (r->left == 0 || r->failed)
+    if (*at == come->size)
         return false;
-    out->kind = mt_reader_u8(r);
-    out->attempt = mt_reader_u32(r);
-    out->number = (int64_t)mt_reader_u64(r);
-    out->bytes = mt_reader_blob(r, UINT32_MAX);
-    return !r->failed;
+    mt_reader r = mt_reader_of(mt_view_of(come->data + *at, come->size - *at));
+    out->kind = mt_reader_u8(&r);
+    out->attempt = mt_reader_u32(&r);
+    out->number = (int64_t)mt_reader_u64(&r);
+    out->bytes = mt_reader_blob(&r, UINT32_MAX);
+    if (r.failed)
+        return false;
+    *at = come->size - r.left;
+    return true;
+}
+
+/* The words before byte `at` were taken: what is left is the begin of one whose rest has still to come. */
+static inline void gng_wire_taken(mt_buf *come, size_t at)
+{
+    if (at && at < come->size)
+        memmove(come->data, come->data + at, come->size - at);
+    come->size -= at;
 }
 
 #endif

@@ -31,6 +31,8 @@ struct supervisor {
     pthread_mutex_t   mutex;
     pthread_cond_t    news_come;
     mt_buf            told, news; /* under the mutex */
+    mt_buf            given;      /* likewise: news of which the driver has fetched the first given_size bytes */
+    size_t            given_size;
     bool              is_leaving;
     int               wake; /* the thread: something was told, or fetched */
     struct gng_port   port; /* of the last `ready` */
@@ -99,13 +101,14 @@ static mt_status word_take(struct supervisor *s, const struct gng_wire *m, mt_bu
     return mt_ok();
 }
 
-static mt_status told_take(struct supervisor *s, mt_view told, mt_buf *news)
+static mt_status told_take(struct supervisor *s, mt_buf *told, mt_buf *news)
 {
-    mt_reader       r = mt_reader_of(told);
     struct gng_wire m;
+    size_t          at = 0;
     mt_status       st = mt_ok();
-    while (st.code == 0 && gng_wire_take(&r, &m))
+    while (st.code == 0 && gng_wire_next(told, &at, &m))
         st = word_take(s, &m, news);
+    gng_wire_taken(told, at);
     return st;
 }
 
@@ -117,11 +120,11 @@ static bool exchange(struct supervisor *s, mt_buf *told, mt_buf *news, bool *out
     bool ok = news->size == 0 || mt_buf_append(&s->news, news->data, news->size).code == 0;
     if (ok)
         news->size = 0;
+    if (s->told.size && mt_buf_append(told, s->told.data, s->told.size).code == 0)
+        s->told.size = 0;
     if (was_empty && s->news.size)
         pthread_cond_signal(&s->news_come);
     *out_full = s->news.size >= MT_GANG_NEWS_BYTES || !ok;
-    mt_buf_fini(told);
-    *told = mt_buf_move(&s->told);
     bool is_leaving = s->is_leaving;
     pthread_mutex_unlock(&s->mutex);
     return !is_leaving;
@@ -160,7 +163,7 @@ static void *serve(void *user)
     mt_buf             told = {0}, news = {0};
     bool               is_full = false;
     while (exchange(s, &told, &news, &is_full)) {
-        mt_status st = told_take(s, mt_buf_view(&told), &news);
+        mt_status st = told_take(s, &told, &news);
         if (st.code == 0 && news.size == 0)
             st = wait_and_read(s, is_full, &news);
         if (st.code)
@@ -212,6 +215,7 @@ static void supervisor_free(void *self)
     gng_listen_end(&s->listen);
     mt_buf_fini(&s->told);
     mt_buf_fini(&s->news);
+    mt_buf_fini(&s->given);
     close(s->wake);
     if (s->rank.control >= 0)
         close(s->rank.control); /* with which the rank ends */
@@ -247,20 +251,32 @@ static manta_status supervisor_tell(manta_ctx *c, void *self, int argc, const ma
     return st.code ? manta_fail(c, MANTA_ENOMEM, "no memory for what the driver says") : MANTA_OK;
 }
 
+/* What was fetched to its end is replaced by what has come since, if anything. Under the mutex. */
+static void news_turn(struct supervisor *s)
+{
+    if (s->given_size < s->given.size)
+        return;
+    mt_buf_fini(&s->given);
+    s->given = mt_buf_move(&s->news);
+    s->given_size = 0;
+    if (s->given.size >= MT_GANG_NEWS_BYTES)
+        wake(s);
+}
+
 static manta_status supervisor_poll(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
     struct supervisor *s = self;
     struct timespec    until = mt_cond_until(MT_GANG_POLL_MS);
     (void)argc, (void)argv;
     pthread_mutex_lock(&s->mutex);
-    while (s->news.size == 0 && pthread_cond_timedwait(&s->news_come, &s->mutex, &until) == 0)
-        ;
-    mt_buf news = mt_buf_move(&s->news);
+    for (news_turn(s); s->given.size == 0 && pthread_cond_timedwait(&s->news_come, &s->mutex, &until) == 0;)
+        news_turn(s);
+    news_turn(s);
+    size_t left = s->given.size - s->given_size, piece = left < MT_GANG_PIECE_BYTES ? left : MT_GANG_PIECE_BYTES;
+    /* no more than fits into the answer, so it never waits for room */
+    manta_status code = manta_return_bytes(c, piece ? (const void *)(s->given.data + s->given_size) : "", piece);
+    s->given_size += piece;
     pthread_mutex_unlock(&s->mutex);
-    if (news.size >= MT_GANG_NEWS_BYTES)
-        wake(s);
-    manta_status code = manta_return_bytes(c, news.data ? (const void *)news.data : "", news.size);
-    mt_buf_fini(&news);
     return code;
 }
 

@@ -9,6 +9,7 @@ enum {
     MT_GANG_RANKS_MAX = 1024,
     MT_GANG_BUNDLES_MAX = 128,        /* of what it reserves: as a placement group has at most */
     MT_GANG_NEWS_BYTES = 1024 * 1024, /* of a rank's output that wait for the driver; then the rank waits */
+    MT_GANG_PIECE_BYTES = 4080,       /* of words, in one call: below MANTA_INLINE_MAX, so no object store is needed */
     MT_GANG_PART_BYTES = 64 * 1024,   /* read from a rank at a time; a longer line is cut there */
     MT_GANG_POLL_MS = 1000,           /* a supervisor without news says so this often */
     MT_GANG_TICK_MS = 50,             /* the driver looks so often for signals and limits */

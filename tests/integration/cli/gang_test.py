@@ -268,7 +268,7 @@ def gang_nodes(p):
     ranks = variables(p.manta("run", "--nodes", "3", "--as", "torch", "--", "env"))
     equal([(r["GROUP_RANK"], r["LOCAL_RANK"], r["GROUP_WORLD_SIZE"], r["WORLD_SIZE"]) for r in ranks],
           [(str(rank), "0", "3", "3") for rank in range(3)])
-    # What a rank prints at once may be more than goes with a call: it comes from its node's store, and nothing of it is lost.
+    # What a rank prints at once may be more than goes with a call: nothing of it is lost.
     out = p.manta("run", "--nodes", "3", "--", sys.executable, "-c", "print('x' * 100000); print('y' * 5000)")
     equal((out.count("x"), out.count("y")), (300000, 15000))
     # Where the room of the last gang, or attempt, is not seen free yet, it begins with fewer ranks, and grows.
@@ -420,6 +420,19 @@ def gang_finishes(p):
     without(p, "--nodes", "2", others=(0,), env={"MANTA_ADDRESS": str(p.folder)})
     p.manta("stop", "--dir", p.base / "n2", "--purge")
     p.manta("stop")
+
+
+def gang_full_store(p):
+    """Nodes whose object stores have no room for it: what ranks are told and what they print comes whole."""
+    words = ["--store-memory", str(1 << 20), "--num-cpus", "1"]
+    p.manta("start", "--head", "--node-name", "n1", *words)
+    p.manta("start", "--address", p.folder, "--dir", p.base / "n2", "--node-name", "n2", *words)
+    script = "import sys; print(sum(map(len, sys.argv[1:]))); sys.stdout.write(('x' * 99 + chr(10)) * 20000); print('y' * 3000000)"
+    out = p.manta("run", "--nodes", "2", "--", sys.executable, "-c", script, "z" * 100000)
+    equal({line for line in out.splitlines() if line.endswith("0")}, {"[0] 100000", "[1] 100000"})
+    equal((out.count("x"), out.count("y")), (2 * 20000 * 99, 2 * 3000000))
+    p.manta("stop")
+    p.manta("stop", "--dir", p.base / "n2", "--purge")
 
 
 def gang_detached(p):
