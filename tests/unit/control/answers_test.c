@@ -142,10 +142,10 @@ static void time_that_nobody_had_is_not_counted(void **state)
     int         told[2], status;
     (void)state;
     assert_int_equal(pipe(told), 0);
-    pid_t pid = stopper(told[0], 1500);
+    pid_t pid = stopper(told[0], LIMIT_MS + 500);
     assert_true(pid > 0);
     head_start(&h, 0, NULL);
-    manta_client_opts opts = {.address = h.address, .token_file = h.token_file, .timeout_ms = 1000};
+    manta_client_opts opts = {.address = h.address, .token_file = h.token_file, .timeout_ms = LIMIT_MS};
     assert_int_equal(write(told[1], "s", 1), 1);
     manta_client *client = manta_client_open(&opts, &e);
     if (!client)
