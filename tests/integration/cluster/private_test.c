@@ -147,8 +147,10 @@ static void held_handles(void)
 /* ---- parts go ---- */
 static int part(const char *name)
 {
-    int pids[4];
-    CHECK_EQ(test_find(getpid(), name, pids, 4), 1);
+    int pids[4], count;
+    for (int64_t limit = test_now_ms() + TEST_WAIT_MS; (count = test_find(getpid(), name, pids, 4)) > 1; test_sleep_ms(1))
+        CHECK(test_now_ms() < limit); /* a child of it has its name until it has become another program */
+    CHECK_EQ(count, 1);
     return pids[0];
 }
 
@@ -686,7 +688,6 @@ static void kill_without_descriptors(void)
 /* The end of a worker whose child keeps its socket open is told by its zygote, and seen by the raylet where that is stopped. */
 static void worker_killed_under_its_child(void)
 {
-    enum { SEEN_MS = 15 * 1000 }; /* MT_RLT_LOOK_ROUND_MS, and a busy machine */
     uint64_t           number;
     struct test_board *board = test_board_new(&number);
     manta_error        e;
@@ -698,10 +699,9 @@ static void worker_killed_under_its_child(void)
         CHECK(test_board_wait(&board->words[i], 1));
         if (i)
             CHECK_EQ(kill(zygote, SIGSTOP), 0);
-        int64_t start = test_now_ms();
         CHECK_EQ(kill(worker, SIGKILL), 0);
         CHECK_FAILS(ref, MANTA_EACTOR_DIED, &e);
-        CHECK(test_now_ms() - start < (i ? SEEN_MS : SEEN_MS / 5));
+        CHECK_EQ(e.signal_number, i ? 0 : SIGKILL); /* which only its parent hears */
         if (i)
             CHECK_EQ(kill(zygote, SIGCONT), 0);
         manta_actor_free(a);
