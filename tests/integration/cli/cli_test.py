@@ -117,6 +117,7 @@ def is_written(path, text=None):
 
 
 def kill(pid):
+    check(pid > 0, "it is about to be started again")
     os.kill(pid, signal.SIGKILL)
     check(has_gone(pid, WAIT_S), f"process {pid} does not end")
 
@@ -537,7 +538,7 @@ def users(p):
     wait_until(lambda: rows()["ann"]["usage"] > 2 * rows().get("bob", {"usage": 0})["usage"], "what ann has used is counted")
     late = {name: p.manta("submit", "--num-cpus", 3, "--", "/bin/true", env=of[name]).strip() for name in ("ann", "bob")}
     turns = lambda: [row["id"] for row in p.json("queue") if row["id"] in late.values()]
-    equal(turns(), [late["bob"], late["ann"]])  # though ann's was there before
+    wait_until(lambda: turns() == [late["bob"], late["ann"]], "bob's comes first, though ann's was there before")
     p.manta("user", "set", "ann", "weight=1000000")
     wait_until(lambda: turns() == [late["ann"], late["bob"]], "what counts is the usage for the weight")
     for job in (first, second):
@@ -584,7 +585,7 @@ def exec_on_a_node(p):
     p.manta("exec", leaves, "--", "true", want=1)
     has("is being drained: nothing new begins there", p.errors)
     p.manta("job", "stop", waits)
-    wait_until(lambda: any(n["state"] != "ALIVE" and n["state"] != "DRAINING" for n in p.json("list", "nodes")), "it has left")
+    wait_until(lambda: any(n["state"] in ("LEFT", "DEAD") for n in p.json("list", "nodes")), "it has left")
     p.manta("exec", number[leaves], "--", "true", want=1)
     has(f"node {number[leaves]} has gone", p.errors)
     p.manta("stop", "--dir", p.base / "two")
@@ -958,7 +959,7 @@ def start_where_one_leaves(p):
     has("leaves its cluster, and was not gone within", p.errors)
     p.manta("job", "stop", job)  # nothing holds it any more
     p.manta(*again)
-    equal([n["name"] for n in p.json("list", "nodes") if n["state"] == "ALIVE"], ["n1", "n2"])
+    wait_until(lambda: [n["name"] for n in p.json("list", "nodes") if n["state"] == "ALIVE"] == ["n1", "n2"], "both are there")
     p.manta("stop", "--dir", second, "--purge")
     check(not second.exists(), "the folder of n2 is there still")
     p.manta("stop")

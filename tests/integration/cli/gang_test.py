@@ -204,7 +204,7 @@ def gang_stopped(p):
 def gang_ends(p):
     # Children that it leaves, also in a session of their own, end with the rank.
     gang(p, "-n", "2", "--cpus", "0", "--", "sh", "-c", "sleep 1000 & setsid sleep 1000 & exit 0")
-    equal(p.processes(), [])
+    wait_until(lambda: not p.processes(), "what the ranks have left ends with them")
     # Who ignores SIGTERM is killed after the limit.
     gang(p, "-n", "2", "--cpus", "0", "--kill-after", "0.2", "--", "sh", "-c",
          "[ $MANTA_GANG_RANK = 1 ] && { sleep 0.2; exit 3; }; trap '' TERM; while :; do sleep 1000; done", want=3)
@@ -438,7 +438,7 @@ def gang_full_store(p):
 def gang_detached(p):
     p.manta("start", "--head", "--num-cpus", "2")
     (p.root / "word").write_text("brought\n")
-    script = "cat word; echo up $MANTA_GANG_RANK; trap 'echo told $MANTA_GANG_RANK; exit 0' TERM; while :; do sleep 0.02; done"
+    script = "cat word; trap 'echo told $MANTA_GANG_RANK; exit 0' TERM; echo up $MANTA_GANG_RANK; while :; do sleep 0.02; done"
     words = ["run", "--detach", "--name", "mine", "-n", "2", "--files", p.root / "word", "--", "sh", "-c", script]
     p.manta("run", "--detach", "true", want=2)
     has("--name is missing", p.errors)

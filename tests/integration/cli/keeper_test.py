@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 
-from cli_test import check, equal, has, is_written, kill, run_case, wait_until
+from cli_test import WAIT_S, check, equal, has, is_written, kill, run_case, wait_until
 from gone import has_gone
 
 LATER = "while [ ! -e {0}/go ]; do sleep 0.05; done; ./hello"
@@ -21,10 +21,11 @@ def daemon(p, name):
     return next(d for d in p.json("status")["daemons"] if d["daemon"] == name)
 
 
-def kill_and_wait(p, name, folder=None):
+def kill_and_wait(p, name, folder=None, meanwhile=lambda: None):
     """Kills the daemon, and waits until another stands in its place and is ready. Its pid."""
     before = p.daemons(folder)[name]
     kill(before)
+    meanwhile()
     wait_until(lambda: p.daemons(folder)[name] not in (0, before), f"the {name} is started again")
     pid, log = p.daemons(folder)[name], (folder or p.folder) / f"{name}.log"
     wait_until(lambda: f" daemon_again daemon=manta-{name} pid={pid} " in log.read_text(errors="replace"), f"the {name} is ready again")
@@ -37,14 +38,29 @@ def running(p, *words):
     return job
 
 
+def hold(port):
+    """A socket that keeps a port from others until its server is back, as tests/port.h does; None: somebody has it."""
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        one.bind(("127.0.0.1", port))
+        return one
+    except OSError:
+        one.close()
+        return None
+
+
 def head_killed(p):
     """Under a job that runs: its tasks go on with the next head, which has the same address, options and state."""
     state = p.root / "state"
     p.manta("start", "--head", "--num-cpus", "2", "--state", "state", "--logs", "out", cwd=p.root)
     job = running(p, "--file", "hello", "--", "sh", "-c", LATER.format(p.root))
     address = (p.folder / "head.addr").read_text().splitlines()[0]
-    head = kill_and_wait(p, "head")
-    equal(p.json("status")["address"], address)
+    held = []
+    head = kill_and_wait(p, "head", meanwhile=lambda: held.append(hold(int(address.rpartition(":")[2]))))
+    check(p.json("status")["address"] == address or not held[0], f"it was at {address}")
+    if held[0]:
+        held[0].close()
     told = daemon(p, "head")
     equal((told["pid"], told["state"], told["restarts"]), (head, "RUNNING", 1))
     has("killed by signal 9", told["last"])
@@ -74,13 +90,14 @@ def raylet_killed(p):
     p.manta("job", "wait", job)
     equal((p.root / "attempts").read_text().split(), ["1", "2"])
     has("add up to 140", p.manta("job", "logs", job))
-    node = next(n for n in p.json("list", "nodes") if n["state"] == "ALIVE")
+    wait_until(lambda: [n["state"] for n in p.json("list", "nodes")].count("ALIVE") == 1, "its node is there")
+    node = next(n for n in p.json("list", "nodes") if n["state"] not in ("LEFT", "DEAD"))
     equal((node["name"], node["total"]["CPU"], node["total"]["gold"], node["labels"]), ("n1", 2, 3, "zone=a"))
     told = daemon(p, "raylet")
     equal((told["pid"], told["restarts"]), (raylet, 1))
     p.manta("stop")
     for pid in (p.root / "sleepers").read_text().split():
-        check(has_gone(int(pid)), "a job's process is left over")
+        check(has_gone(int(pid), WAIT_S), "a job's process is left over")
 
 
 def other_node_killed(p):
@@ -130,19 +147,27 @@ def told_to_end(p):
 
 def cannot_come_back(p):
     """A head that dies again and again is tried on, until what it lacks is there, or until it is stopped."""
-    state = p.root / "state"
-    p.manta("start", "--head", "--num-cpus", "1", "--state", state)
+    (p.root / "good").mkdir(mode=0o700)
+    (p.root / "bad").mkdir()
+    (p.root / "bad/state").write_text("no folder\n")
+
+    def disk(which):
+        """In one step: the head is tried on meanwhile, and would make a folder where it finds nothing."""
+        (p.root / "next").symlink_to(which)
+        (p.root / "next").replace(p.root / "disk")
+
+    disk("good")
+    p.manta("start", "--head", "--num-cpus", "1", "--state", p.root / "disk/state")
     for is_mended in (True, False):
-        state.rename(p.root / "away")
-        state.write_text("no folder\n")
+        disk("bad")
         kill(p.daemons()["head"])
         tries = 2 if is_mended else 1  # the pauses are long by then
         wait_until(lambda: (p.folder / "head.log").read_text().count('why="ended with status 1"') >= tries, "it is tried again")
+        wait_until(lambda: "ended with status 1\n" in (p.folder / "daemons/head").read_text(), "and the record says so")
         p.manta("status", want=1)
         has("ended with status 1)", p.errors)
         if is_mended:
-            state.unlink()
-            (p.root / "away").rename(state)
+            disk("good")
             wait_until(lambda: "daemon_again" in (p.folder / "head.log").read_text(), "it comes back")
             wait_until(lambda: "nodes alive: 1" in answer(p), "its raylet finds it")
             (p.folder / "head.log").write_text("")
