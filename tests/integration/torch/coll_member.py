@@ -116,8 +116,9 @@ def go_on(member):
     reductions(member)
 
 
-def supervised(deaths):
-    """A rank of `python -m manta_torch`, as manta_torch.survive is one: rank 1 dies in so many generations."""
+def supervised(deaths, place=None):
+    """A rank of `python -m manta_torch`, as manta_torch.survive is one: rank 1 dies in so many generations. In later ones they
+    begin when this file is there."""
     mine = ranks.Ranks()
     while True:
         told = mine.next()
@@ -125,6 +126,8 @@ def supervised(deaths):
             member = mine.enter(told)
             if told["generation"] <= int(deaths):
                 die(member)
+            while place and not os.path.exists(place):
+                time.sleep(0.01)
             (reductions if told["size"] == SIZE else moves)(member)
             print(f"ok {told['rank']} of generation {told['generation']}\n", end="", flush=True)
             member.barrier()

@@ -254,11 +254,17 @@ class Coll(unittest.TestCase):
             file.write(text)
         return path
 
+    def port(self):
+        """One that nobody else is given until the test has ended: bound, where a listener with SO_REUSEADDR may stand beside it."""
+        held = socket.socket()
+        self.addCleanup(held.close)
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        return held.getsockname()[1]
+
     def on_two(self, how, secrets, *options, what="supervised", more=()):
         """`python -m manta_torch` on each; rank 1 dies in so many generations."""
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            place = f"127.0.0.1:{free.getsockname()[1]}"
-        started = []
+        place, started = f"127.0.0.1:{self.port()}", []
         for node, path in enumerate(secrets):
             command = [sys.executable, "-m", "manta_torch", "--nproc", "2", "--nnodes", "2", "--node-rank", str(node), "--rdzv", place,
                        *options, MEMBER, str(BUILD), what, str(how), *more]
@@ -293,12 +299,14 @@ class Coll(unittest.TestCase):
             self.waited(how, word, (2, 3), other)
 
     def test_a_machine_that_is_lost(self):
-        """Its ranks begin again on the other one."""
-        secret = self.secret("s" * 40)
-        first, second = self.on_two(1, [secret, secret])
+        """Its ranks begin again on the other one. No rank came to its end before: all waited for a word that it had gone."""
+        secret, gone = self.secret("s" * 40), os.path.join(self.folder.name, "gone")
+        first, second = self.on_two(1, [secret, secret], more=[gone])
         while not re.search("EWORKER_DIED|ECANCELLED", second.stdout.readline()):  # all have met
             self.assertIsNone(second.poll())
         second.kill()
+        second.wait()  # and its ranks can't run any more
+        open(gone, "w", encoding="ascii").close()
         said = first.communicate(timeout=LIMIT_S)[0]
         self.assertEqual(first.returncode, 0, said)
         self.assertIn("machine 1 is lost", said)
