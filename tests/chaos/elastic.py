@@ -126,7 +126,8 @@ class Machines:
         if not fit:
             return None
         key = rng.choice(fit)
-        os.kill(key[1], signal.SIGTERM if notice else signal.SIGKILL)
+        if not kill(key[1], signal.SIGTERM if notice else signal.SIGKILL):
+            return None
         if notice:
             self.taken.add(key)
         return key
@@ -179,11 +180,13 @@ def each(period):
     return [(i + 0.5) * ARGS.seconds / count for i in range(count)]
 
 
-def kill(pid):
+def kill(pid, number=signal.SIGKILL):
+    """Whether it was there: a node may have gone by itself meanwhile."""
     try:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
+        return True
     except ProcessLookupError:
-        pass
+        return False
 
 
 def idle(p):

@@ -29,8 +29,10 @@ import tempfile
 import threading
 import time
 
-from cluster import Cluster
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from cluster import Cluster, processes
 from conduct import PR_SET_CHILD_SUBREAPER, processes_left, processes_of_ours
+from gone import wait_gone
 
 SLOWER = int(os.environ.get("TEST_SLOWER", 1))
 CALL_S, LEAVE_S, END_S = 60 * SLOWER, 60 * SLOWER, 120 * SLOWER
@@ -131,8 +133,13 @@ class Run:
         return rows
 
     def kill_raylet(self, node):
+        """Its jobs may outlive it for a moment, and write that they have ended: the reaper ends them."""
+        raylet = self.cluster.daemons[f"raylet{node}"]
+        raylet.send_signal(signal.SIGSTOP)  # it starts no further one
+        jobs = [pid for pid, parent in processes().items() if parent == raylet.pid]
         self.cluster.kill(f"raylet{node}")
-        self.kills[self.cluster.daemons[f"raylet{node}"].pid] = self.lines()
+        self.bad += [f"process {pid} of a raylet that was killed" for pid in wait_gone(jobs, END_S)]
+        self.kills[raylet.pid] = self.lines()
         self.cluster.start(f"raylet{node}")
 
     def kill_head(self):
