@@ -32,6 +32,7 @@ import machines  # noqa: E402
 from machines import wait_until  # noqa: E402
 
 RECORDS = 4096
+TRIES = 5
 TRAIN_S = 4 * machines.CALL_S  # a training of some seconds, beside others on two CPUs
 RANK_0 = 32  # its row in a timeline
 KEPT = f"/tmp/manta-data-{os.getuid()}"
@@ -141,14 +142,38 @@ class Run:
 LONG = {"epochs": 1000, "validate": 500}  # some seconds on two machines
 
 
+def struck(net, blow, sign, mend, **more):
+    """A run under way that has said this sign of a blow. It is some seconds long: where this machine has stood still for as long it was
+    over before, and there is another one when what the blow did is undone."""
+    for _ in range(TRIES):
+        run = Run(net, **LONG, **more)
+        run.says("step=[0-9]+ loss")
+        begun = time.monotonic()
+        blow()
+        wait_until(lambda run=run: re.search(sign, run.text()) or run.process.poll() is not None, f"{sign!r} is said")
+        if re.search(sign, run.text()):
+            print(f"until the next step: {time.monotonic() - begun:.3f} s")
+            return run
+        out = run.end()
+        mend()
+    raise AssertionError(f"{TRIES} runs say nothing of a blow: {out[-3000:]}")
+
+
+def leaves(net):
+    wait_until(lambda: net.states().get("m1") in ("LEFT", "DEAD", None), "the drained node leaves")
+
+
+def comes_back(net):
+    wait_until(lambda: net.states().get("m1") != "ALIVE", "it is known that m1 has gone")
+    net.join(net[1])
+
+
 def drained(net):
     net.start()
     want = calm(net, **LONG)
-    run = Run(net, extra="failure: {max_failures: 0}", **LONG)
-    run.says("step=[0-9]+ loss")
-    net[0].manta("drain", "m1", "--deadline", 30)
-    run.says("(?s)worker rank=1 .*worker rank=1 .* node=1")  # another one, here
-    wait_until(lambda: net.states().get("m1") in ("LEFT", "DEAD", None), "the drained node leaves")
+    run = struck(net, lambda: net[0].manta("drain", "m1", "--deadline", 30), "(?s)worker rank=1 .*worker rank=1 .* node=1",  # another one, here
+                 lambda: comes_back(net), extra="failure: {max_failures: 0}")
+    leaves(net)
     out = run.end()
     assert len(nodes_of(out)) == 2 and weights_of(out) == want and "0 restarts" in out and "0 steps lost" in out, out[-3000:]
     net.stop()
@@ -157,13 +182,7 @@ def drained(net):
 def killed(net):
     net.start()
     want = calm(net, **LONG)
-    run = Run(net, extra="failure: {max_failures: 1}", **LONG)
-    run.says("step=[0-9]+ loss")
-    begun = time.monotonic()
-    net[1].die()
-    run.says("recovered in")
-    print(f"until the next step: {time.monotonic() - begun:.3f} s")
-    out = run.end()
+    out = struck(net, net[1].die, "recovered in", lambda: comes_back(net), extra="failure: {max_failures: 1}").end()
     print(re.search("recovered in.*", out).group(0))
     assert len(nodes_of(out)) == 2 and weights_of(out) == want and "1 restarts" in out, out[-3000:]
     net.stop()
@@ -172,18 +191,18 @@ def killed(net):
 def silent(net):
     net.start()
     want = calm(net, **LONG)
-    run = Run(net, extra="failure: {max_failures: 0}", **LONG)
-    run.says("step=[0-9]+ loss")
-    begun = time.monotonic()
-    net.cut(1)
-    run.says("recovered in")
-    print(f"until the next step: {time.monotonic() - begun:.3f} s")
+    run = struck(net, lambda: net.cut(1), "recovered in", lambda: heard_again(net), extra="failure: {max_failures: 0}")
     net.mend(1)
     out = run.end()
     print(re.search("recovered in.*", out).group(0))
     assert weights_of(out) == want and "0 restarts" in out and "0 steps lost" in out, out[-3000:]
-    wait_until(lambda: net.states().get("m1") == "ALIVE", "the machine is there again")
+    heard_again(net)
     net.stop()
+
+
+def heard_again(net):
+    net.mend(1)
+    wait_until(lambda: net.states().get("m1") == "ALIVE", "the machine is there again")
 
 
 def spans_of(text):
@@ -247,7 +266,7 @@ def least(net):
     net.join(net[1])
     run.says("worker rank=1 ")
     net[0].manta("drain", "m1", "--deadline", 30)
-    wait_until(lambda: net.states().get("m1") in ("LEFT", "DEAD", None), "the drained node leaves")
+    leaves(net)
     net.join(net[2])
     run.says("step=[0-9]+ loss")
     out = run.end()
@@ -432,7 +451,7 @@ def fetched(net):
         assert len(kept(net[1])) == 2, kept(net[1])
     more = tables(net, 256) | LONG
     want = weights_of(net.train("wide", 1, **more))
-    net.limit(0, "20mbit")
+    net.limit(0, "4mbit")  # a file takes 8 s, so that the cut falls while it is on its way
     run = Run(net, extra="failure: {max_failures: 0}", nodes="1:2", **more)
     wait_until(lambda: net[1].path(KEPT + "/part").exists(), "a file is on its way")
     net.cut(1)
