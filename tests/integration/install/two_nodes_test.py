@@ -203,8 +203,10 @@ def noexec(at):
 
 
 def bad_node(at):
+    """No trial ends before the bad node was tried: the good one would do them all."""
     manta = at.release()
-    said = at.drive(manta, "sweep", sweep_write(at), "--quiet")
+    tried = f"until grep -q 'node_shunned node=2' {at.folder}/c/daemons.log; do sleep 0.05; done"
+    said = at.drive(manta, "sweep", sweep_write(at, tried), "--quiet")
     assert "6 completed" in said, said
     assert "node_shunned node=2" in at.logs() and "noexec" in at.logs(), at.logs()
     said = at.drive(manta, "train", job(at, run="{epochs: 2, batch: 32}"))
@@ -260,7 +262,7 @@ def private_detached(at):
     assert "loss=" in said and not list((at.folder / "p/manta").iterdir()), said
 
 
-def sweep_write(at, then="sleep 0.5"):
+def sweep_write(at, then):
     """Two trials at a time and one CPU on each node: each trial writes which program has started it."""
     path = at.folder / "both.yaml"
     seen = at.folder / "seen"
