@@ -265,10 +265,10 @@ class Cluster:
         """Gone, and what it owns with it."""
         uid = pod.pod["metadata"]["uid"]
         with self.lock:
-            self.objects["pods"].pop(pod.name, None)
             for name, o in list(self.objects["secrets"].items()):
                 if any(owner["uid"] == uid for owner in o["metadata"].get("ownerReferences", [])):
                     del self.objects["secrets"][name]
+            self.objects["pods"].pop(pod.name, None)  # the last: a test looks at both without the lock
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
