@@ -526,14 +526,17 @@ static void fork_in_a_task(void)
 
 /* ---- signal handlers ---- */
 
-static manta_ref   *handler_ref;
-static volatile int handler_codes[MANTA_EUNSUPPORTED + 1], handler_calls;
-static void         on_signal(int number)
+static manta_ref         *handler_ref;
+static struct test_board *handler_board; /* word 0: the handler was told that it may not wait */
+static volatile int       handler_codes[MANTA_EUNSUPPORTED + 1], handler_calls;
+static void               on_signal(int number)
 {
     int          before = errno;
     int64_t      x;
     manta_status code = manta_get_i64(handler_ref, 100, &x, NULL);
     (void)number;
+    if (code == MANTA_EDEADLK && handler_board)
+        atomic_store(&handler_board->words[0], 1);
     errno = before;
     handler_codes[code]++;
     handler_calls++;
@@ -556,12 +559,21 @@ static manta_status sleeps(manta_ctx *c, int argc, const manta_arg *argv)
     return manta_return_i64(c, 5);
 }
 MANTA_REGISTER(sleeps, "l>l");
-/* The handler comes while its thread waits in the library: it is told, and neither waits for the other. */
+static manta_status until_told(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    (void)argc;
+    return manta_return_i64(c, test_board_wait(&test_board_map(argv[0].u)->words[0], 1) ? 5 : 0);
+}
+MANTA_REGISTER(until_told, "u>l");
+/* The handler comes while its thread waits in the library: it is told, and neither waits for the other. The wait lasts until it was
+ * told. */
 static void get_in_a_signal_handler(void)
 {
+    uint64_t    number;
     int64_t     x;
     manta_error e;
-    handler_ref = manta_call("sleeps", NULL, MANTA_ARGS(manta_i64(500)));
+    handler_board = test_board_new(&number);
+    handler_ref = manta_call("until_told", NULL, MANTA_ARGS(manta_u64(number)));
     signals_begin(20 * 1000);
     CHECK_CODE(manta_get_i64(handler_ref, TEST_WAIT_MS, &x, &e), MANTA_OK, &e);
     signals_end();

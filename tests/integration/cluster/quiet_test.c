@@ -48,7 +48,10 @@ static void quiet_far_dies(void)
     CHECK_CODE(manta_group_quiet(g, TEST_WAIT_MS, &e), MANTA_OK, &e); /* they are made */
     talkers_send(g, 0, INT64_MAX, 97);
     CHECK_CODE(manta_group_quiet(g, 100, &e), MANTA_ETIMEDOUT, &e);
+    int pids[64], count = test_find(n.raylets[1], NULL, pids, 64);
     nodes_kill(&n.raylets[1]);
+    for (int i = 0; i < count; i++)
+        CHECK(test_gone(pids[i])); /* they may outlive it for a moment, and pass on what they had */
     CHECK_CODE(manta_group_quiet(g, TEST_WAIT_MS, &e), MANTA_EACTOR_DIED, &e);
 
     manta_actor *left[2] = {manta_group_actor(g, 0), manta_group_actor(g, 2)}; /* those of this node are at rest */
