@@ -113,8 +113,9 @@ class Manager:
     def processes(self):
         """All below it but itself."""
         found = set()
-        for path in (p for group in self.groups for p in group.rglob("cgroup.procs")):
-            found |= {int(pid) for pid in path.read_text().split()}
+        for path in (pathlib.Path(root, "cgroup.procs") for group in self.groups for root, _, _ in os.walk(group)):
+            with contextlib.suppress(OSError):  # it goes while it is looked at
+                found |= {int(pid) for pid in path.read_text().split()}
         return found - {self.process.pid}
 
     def close(self):

@@ -92,6 +92,9 @@ log: {csv: disk/log.csv, tensorboard: disk/board}
 """
 
 
+LOGS = "the CSV log", "TensorBoard's log"
+
+
 def rows_make(path):
     source = random.Random(3)
     rows = [[source.random() + (i == r % 3) for i in range(6)] + [r % 3] for r in range(960)]
@@ -124,7 +127,8 @@ def checkpoints(p):
             begun = disk.empty()
             took = run.wait_for("checkpoint saved", more=saved) - begun
             print(f"disk_full: checkpoints on again {took:.2f} s after relief, {failed} had failed", flush=True)
-            time.sleep(0.5)
+            wait_until(lambda: all(run.count(f"{log}: there is room again") == run.count(f"{log}: the disk is full") for log in LOGS),
+                       "the logs go on")
             run.process.send_signal(signal.SIGTERM)
             equal(run.end(), 143, run.text()[-2000:])
         last = int(run.text().split("paused at step=")[1].split()[0])
@@ -136,7 +140,7 @@ def checkpoints(p):
         json.loads((disk.path / "timeline.json").read_text())
         equal(json.loads((disk.path / "track/one/status.json").read_text())["status"], "stopped")
         equal(sum(b"train/lr" in record for record in records(next((disk.path / "board").iterdir()))), last, "in TensorBoard's log")
-        for log in ("the CSV log", "TensorBoard's log"):  # more than once where a save that failed has given its room back
+        for log in LOGS:  # more than once where a save that failed has given its room back
             full = run.count(f"{log}: the disk is full")
             check(full > 0, f"{log} was never full")
             equal(run.count(f"{log}: there is room again"), full, log)
@@ -160,14 +164,17 @@ def ended(p):
     return int(line.split()[3])
 
 
-RUN = "cat $1 > /dev/null; sleep 0.02; echo $MANTA_TRIAL >> ran; echo loss=1"
+# The later ones wait until the disk is full: the sweep is not through before.
+RUN = ("cat $1 > /dev/null; [ $MANTA_TRIAL -lt 50 ] || while [ ! -e ROOT/full ]; do sleep 0.02; done; sleep 0.02; "
+       "echo $MANTA_TRIAL >> ROOT/ran; echo loss=1")
 
 
 def sweep_begin(p, disk, trials):
-    (p.root / "job.yaml").write_text(sweep_text(trials, RUN.replace("ran", str(p.root / "ran"))))
+    (p.root / "job.yaml").write_text(sweep_text(trials, RUN.replace("ROOT", str(p.root))))
     run = Program(p, "sweep", "job.yaml")
     wait_until(lambda: (p.root / "ran").exists() and ended(p) >= 5, "trials end")
     disk.fill()
+    (p.root / "full").touch()
     run.wait_for("the disk is full: make room")
     return run
 

@@ -204,7 +204,8 @@ def output(p):
         check(re.fullmatch(r"\(say pid=\d+, node=1\) all say 7( \[repeated \d+x across workers\])?", line), line)
     counts = [int(n) for n in re.findall(r"repeated (\d+)x", "\n".join(lines))]
     equal(len(lines) - len(counts) + sum(counts), 4, lines)
-    equal(len({re.search(r"pid=(\d+)", line)[1] for line in lines}), 1, lines)  # of other workers only the number is shown
+    check(counts, lines)  # of other workers only the number is shown, but of one that is late by more than 5 s
+    check(len({re.search(r"pid=(\d+)", line)[1] for line in lines}) <= len(lines) - len(counts), lines)
     # nobody asked: the library prints nothing
     equal(Scene(p, "print", "quiet", 1, 2).end()[1], "")
     equal(Scene(p, "print", "quiet", 1, 2, env={"MANTA_LOG_TO_DRIVER": "0"}).end()[1], "")
@@ -312,7 +313,7 @@ def groups(p):
     p.manta("list", "placement-groups", "--filter", "colour=red", want=1)
     has("colour=red", p.errors)
     equal(one(p.json("get", "placement-groups", standing["group"]), name="standing")["state"], "CREATED")
-    equal(p.json("status")["nodes"][0]["reserved"], {"CPU": 1.5, "memory": 1048576})
+    wait_until(lambda: p.json("status")["nodes"][0]["reserved"] == {"CPU": 1.5, "memory": 1048576}, "its node has told what is reserved")
     has("(1.5 reserved in placement groups)", p.manta("status"))
     scene.end()
     wait_until(lambda: p.json("list", "placement-groups") == [], "groups go with their job")
