@@ -111,7 +111,7 @@ def hand_over(p, release, at, to):
 def leave(p, release, at, name):
     """The node of that folder, and then the rest of its machine."""
     manta(p, release, "drain", name, at=at)
-    wait_until(lambda: all(n["state"] != "ALIVE" for n in json.loads(manta(p, release, "list", "nodes", "-o", "json", at=at))
+    wait_until(lambda: all(n["state"] in ("LEFT", "DEAD") for n in json.loads(manta(p, release, "list", "nodes", "-o", "json", at=at))
                            if n["name"] == name), f"{name} leaves")
 
 
@@ -187,7 +187,8 @@ def strangers(p):
     text = manta(p, AFTER, "status", at=folder(p, "m4"), want=1)
     has("the caller speaks versions 3 to 4, this end (release 0.2) speaks 2 to 2", text)
     start(p, BIN, "m5", "--address", folder(p, "m4"))
-    equal(len([n for n in json.loads(manta(p, BIN, "list", "nodes", "-o", "json", at=folder(p, "m4"))) if n["state"] == "ALIVE"]), 2)
+    wait_until(lambda: [n["state"] for n in json.loads(manta(p, BIN, "list", "nodes", "-o", "json", at=folder(p, "m4")))] == ["ALIVE"] * 2,
+               "both are there")
     for name in ("m5", "m4"):
         manta(p, BIN, "stop", "--dir", folder(p, name))
 
