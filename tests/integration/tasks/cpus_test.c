@@ -13,7 +13,7 @@
 
 enum { CPUS = 2, TILE = 512 * 1024, TILES = 16, ROUNDS = 12 };
 enum { BIG = 8 << 20, BIGS = 100 };
-enum { RUNNING, BEGUN, OVER, LEAVE, PIDS = 8, PIDS_MAX = 56 }; /* words of the board */
+enum { RUNNING, BEGUN, OVER, LEAVE, SENT, PIDS = 8, PIDS_MAX = 56 }; /* words of the board */
 
 /* ---- values of the store ---- */
 
@@ -99,6 +99,7 @@ static manta_status asks(manta_ctx *c, int argc, const manta_arg *argv)
     CHECK(pthread_create(&thread, NULL, wait_beside, manta_call("held", &beside, MANTA_ARGS(argv[0]))) == 0);
     test_sleep_ms(50); /* it leads */
     atomic_store(&board->words[RUNNING], 1);
+    CHECK(test_board_wait(&board->words[SENT], atomic_fetch_add(&board->words[BEGUN], 1) + 1));
     test_sleep_ms(50); /* the other task stands at the raylet */
     for (int i = 0; i < BIGS; i++)
         values[i] = manta_put(zeros, BIG);
@@ -131,8 +132,9 @@ static void cpus_thread_beside(void)
     int64_t            limit = test_now_ms() + TEST_WAIT_MS, times = 0;
     while (times - board->words[OVER] < TIMES) {
         manta_ref *first = manta_call("asks", &fresh, MANTA_ARGS(manta_u64(number)));
-        CHECK(test_board_wait(&board->words[RUNNING], 1));
+        CHECK(test_board_wait(&board->words[BEGUN], times + 1));
         manta_ref *second = manta_call("begins", &other, MANTA_ARGS(manta_u64(number)));
+        board->words[SENT]++;
         CHECK_I64(first, 0);
         CHECK_I64(second, 0);
         atomic_store(&board->words[LEAVE], 0);
