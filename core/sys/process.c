@@ -15,24 +15,41 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* *start 0: it has ended. Returns 0 or an errno. */
-static int start_read(pid_t pid, uint64_t *start)
+struct life {
+    uint64_t start;
+    bool     is_over;
+    int      status; /* of one that is over, where we may know; 0 else */
+};
+
+/* All zero: there is none. Returns 0 or an errno. */
+static int life_read(pid_t pid, struct life *out)
 {
     char          path[64], text[1024], state = 0;
     unsigned long began = 0;
-    *start = 0;
+    *out = (struct life){0};
     if (pid <= 0)
         return 0;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     errno = EIO;
     if (mt_file_read(path, text, sizeof text) <= 0)
         return errno == ENOENT || errno == ESRCH ? 0 : errno;
-    const char *end = strrchr(text, ')'); /* the name before it may hold anything */
-    if (!end ||
+    const char *end = strrchr(text, ')'), *last = strrchr(text, ' '); /* the name before the first may hold anything */
+    if (!end || !last ||
         sscanf(end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %lu", &state, &began) != 2)
         return EPROTO;
-    *start = state == 'Z' || state == 'X' ? 0 : began;
+    *out = (struct life){began, state == 'Z' || state == 'X', 0};
+    if (out->is_over)
+        out->status = (int)strtol(last, NULL, 10);
     return 0;
+}
+
+/* *start 0: it has ended. Returns 0 or an errno. */
+static int start_read(pid_t pid, uint64_t *start)
+{
+    struct life life;
+    int         err = life_read(pid, &life);
+    *start = life.is_over ? 0 : life.start;
+    return err;
 }
 
 uint64_t mt_process_start(pid_t pid)
@@ -47,6 +64,12 @@ enum mt_process_is mt_process_is(pid_t pid, uint64_t start)
     if (start_read(pid, &now) != 0)
         return MT_PROCESS_UNKNOWN;
     return now && now == start ? MT_PROCESS_LIVES : MT_PROCESS_ENDED;
+}
+
+int mt_process_status(pid_t pid, uint64_t start)
+{
+    struct life life;
+    return life_read(pid, &life) == 0 && life.is_over && life.start == start ? life.status : 0;
 }
 
 bool mt_process_stat(pid_t pid, pid_t thread, struct mt_process_stat *out)

@@ -25,6 +25,10 @@ enum mt_process_is {
 /* Of the process with that number and start. */
 enum mt_process_is mt_process_is(pid_t pid, uint64_t start);
 
+/* How it has ended, as waitpid would say it, as long as nobody has reaped it. 0: it lives, is gone, has ended with 0, or is one of
+ * which we may not know. */
+int mt_process_status(pid_t pid, uint64_t start);
+
 /* What the kernel says of a process, or of one of its threads. */
 struct mt_process_stat {
     char    name[16], state; /* R: runs, or is ready to; D: waits for a disk; T: was stopped; others: see proc(5) */

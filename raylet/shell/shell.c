@@ -158,6 +158,13 @@ static void do_kill(struct sh *sh, uint64_t conn)
         sh_conn_kill(c);
 }
 
+static void do_status(struct sh *sh, uint64_t conn)
+{
+    struct sh_conn *c = sh_conn_find(sh, conn);
+    if (c)
+        sh_conn_status(c);
+}
+
 static void do_lane_open(struct sh *sh, const struct rlt_action *a)
 {
     struct sh_lane *lane = sh_lane_find(sh, a->sw_lane_open.lane);
@@ -226,6 +233,7 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
     case RLT_A_FORK: sh_fork(sh, &a->fork); break;
     case RLT_A_WATCH: do_watch(sh, &a->watch); break;
     case RLT_A_KILL: do_kill(sh, a->kill.conn); break;
+    case RLT_A_STATUS: do_status(sh, a->status.conn); break;
     case RLT_A_CLOSE_FD: close(a->close_fd.fd); break;
     case RLT_A_STRICT: sh_strict(sh, &a->strict); break;
     case RLT_A_LANE_NEW: do_lane_new(sh, a->lane_new.lane); break;

@@ -10,6 +10,7 @@ enum {
     MT_RLT_HELLO_MS = 5000,      /* until another raylet says which link it carries on */
     MT_RLT_START_MS = 60 * 1000, /* until a program says CTL_HELLO: what it loads and does before manta_init included */
     MT_RLT_STATUS_MS = 500,      /* from the end of a socket to the wait status of its process */
+    MT_RLT_STATUS_ASKED_MS = 50, /* of a worker whose zygote has not said it by then: from the question to what the system says */
     MT_RLT_SLICE_MS = 100,       /* a lease whose class others wait for is recalled after this */
     MT_RLT_OVER_NS = 500 * 1000, /* a lease has so long to begin something before it is asked back since more tasks run than may */
     MT_RLT_PRESS_MS = 300,       /* room made by the head's word is kept so long for the one who waits elsewhere, ... */

@@ -172,8 +172,20 @@ static void start_took_too_long(struct rlt_proc *p)
     p->job->start_failures = MT_RLT_START_FAILURES_MAX - 1;
 }
 
+/* Its zygote stands still, or gets no CPU. */
+static void ask_status(struct rlt *r, struct rlt_proc *p)
+{
+    p->is_asked = true;
+    rlt_act(r->out, RLT_A_STATUS)->status.conn = p->conn;
+    rlt_timer_set(r, &p->timer, r->now + MT_RLT_STATUS_ASKED_MS * RLT_MS);
+}
+
 void rlt_proc_timer(struct rlt *r, struct rlt_proc *p)
 {
+    if (p->state == PROC_DYING && p->forked_by && status_comes(p) && !p->is_asked) {
+        ask_status(r, p);
+        return;
+    }
     if (p->state == PROC_DYING) {
         p->is_child = false; /* its status is late: go on without */
         if (p->is_drained)

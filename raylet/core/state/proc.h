@@ -36,6 +36,7 @@ struct rlt_proc {
     int32_t             leader;   /* the first process of the submitted job that it comes from; 0: of none */
     bool                is_child; /* zygote or worker: a wait status will come */
     bool                has_status;
+    bool                is_asked; /* RLT_A_STATUS was said */
     bool                is_drained;
     bool                has_names;  /* it has put a name at the head */
     bool                has_remote; /* it has had leases on other nodes: what it owns may lie there */

@@ -240,12 +240,14 @@ void sh_conn_send(struct sh_conn *c, const struct lane_record *record, const voi
 
 /* ---- processes ------------------------------------------------------------------------------------------------- */
 
-/* Whoever takes the event reaps before: the status of a child of ours tells more. */
-static void process_ended(struct sh_conn *c)
+/* Whoever takes the event without a status reaps before: that of a child of ours tells more. */
+static void process_ended(struct sh_conn *c, int status)
 {
     struct rlt_event e;
     sh_event(&e, RLT_EV_EXITED);
     e.exited.conn = c->conn;
+    e.exited.has_status = status != 0;
+    e.exited.status = status;
     sh_post(c->sh, &e);
 }
 
@@ -254,7 +256,7 @@ static void pid_ready(struct io_watch *watch, unsigned events)
     struct sh_conn *c = mt_container_of(watch, struct sh_conn, pid_watch);
     (void)events;
     io_watch_stop(&c->pid_watch);
-    process_ended(c);
+    process_ended(c, 0);
 }
 
 static void pid_set(struct sh_conn *c, int32_t pid)
@@ -296,8 +298,16 @@ void sh_conn_look(struct sh_conn *c)
 {
     if (!c->start || c->is_over || mt_process_is(c->pid, c->start) != MT_PROCESS_ENDED)
         return;
+    int status = mt_process_status(c->pid, c->start);
     c->start = 0;
-    process_ended(c);
+    process_ended(c, status);
+}
+
+void sh_conn_status(struct sh_conn *c)
+{
+    int status = c->start ? mt_process_status(c->pid, c->start) : 0;
+    if (status && !c->is_over)
+        process_ended(c, status);
 }
 
 int sh_conn_signal(struct sh_conn *c, int number)

@@ -402,6 +402,7 @@ void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
     case RLT_A_FORK: act_fork(s, n, &a->fork); break;
     case RLT_A_WATCH: act_watch(s, n, &a->watch); break;
     case RLT_A_KILL: act_kill(s, n, a->kill.conn); break;
+    case RLT_A_STATUS: break; /* the system says nothing either */
     case RLT_A_STRICT: act_strict(s, n, &a->strict); break;
     case RLT_A_CLOSE_FD:
         mt_map_remove(&n->pidfds, mt_map_key((uint64_t)a->close_fd.fd));
@@ -433,9 +434,7 @@ void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
     case RLT_A_PROGRAM_LIST: act_program_list(s, n, &a->program_list); break;
     case RLT_A_PROGRAM_OPEN: act_program_open(s, n, &a->program_open); break;
     case RLT_A_PROGRAM_DROP: act_file_drop(n, (mt_id){a->program_drop.job, 0}); break;
-    case RLT_A_PROGRAM_SEND:
-        SIM_REQUIRE(s, false, "node %d sends a program, which no actor of this world asks for", n->index);
-        break;
+    case RLT_A_PROGRAM_SEND: SIM_REQUIRE(s, false, "node %d sends a program, which no actor asks for", n->index); break;
     case RLT_A_ENV_MAKE: act_env_make(s, n, &a->env_make); break;
     case RLT_A_ENV_DROP: break; /* nothing was made */
     case RLT_A_OWNERS_GONE:

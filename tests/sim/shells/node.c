@@ -173,6 +173,7 @@ static uint64_t conn_of_action(const struct rlt_action *a)
     case RLT_A_FORK: return a->fork.worker;
     case RLT_A_WATCH: return a->watch.conn;
     case RLT_A_KILL: return a->kill.conn;
+    case RLT_A_STATUS: return a->status.conn;
     case RLT_A_STRICT: return a->strict.conn;
     case RLT_A_LANE_RECALL: return a->lane_recall.owner;
     case RLT_A_SW_DOWN: return a->sw_down.conn;

@@ -353,6 +353,34 @@ static void a_death_is_told_after_what_the_dead_had_said(void **state)
     assert_int_equal(action(RLT_A_CLOSE, 0)->close.conn, worker);
 }
 
+/* What the system says of the worker's end is told, or, where that says nothing either, the end alone. */
+static void a_zygote_that_stands_still_does_not_hide_how_its_worker_ended(void **state)
+{
+    (void)state;
+    for (int is_known = 0; is_known < 2; is_known++) {
+        begin(false);
+        job_begins();
+        define(1, 1000, 0);
+        demand(1, 1);
+        uint64_t worker = down(workers[0], CTL_LANE) ? workers[0] : workers[1];
+        step((struct rlt_event){.kind = RLT_EV_CLOSED, .closed = {.conn = worker}});
+        step((struct rlt_event){.kind = RLT_EV_PROC_DRAINED, .proc_drained = {.conn = worker}});
+        now += MT_RLT_STATUS_MS * MS;
+        step((struct rlt_event){.kind = RLT_EV_TICK});
+        assert_int_equal(action(RLT_A_STATUS, 0)->status.conn, worker);
+        assert_null(down(DRIVER, CTL_ENDED));
+        if (is_known) {
+            step((struct rlt_event){.kind = RLT_EV_EXITED, .exited = {.conn = worker, .has_status = true, .status = SIGKILL}});
+        } else {
+            now += MT_RLT_STATUS_ASKED_MS * MS;
+            step((struct rlt_event){.kind = RLT_EV_TICK});
+        }
+        assert_int_equal(((const struct ctl_ended *)down(DRIVER, CTL_ENDED))->status, is_known ? SIGKILL : 0);
+        assert_int_equal(action(RLT_A_CLOSE, 0)->close.conn, worker);
+        end(state);
+    }
+}
+
 static void short_records_end_only_who_sent_them(void **state)
 {
     (void)state;
@@ -700,6 +728,7 @@ int main(void)
         cmocka_unit_test_teardown(workers_that_can_not_serve_are_not_replaced_for_ever, end),
         cmocka_unit_test_teardown(only_the_ends_of_a_lease_may_speak_of_it, end),
         cmocka_unit_test_teardown(a_death_is_told_after_what_the_dead_had_said, end),
+        cmocka_unit_test(a_zygote_that_stands_still_does_not_hide_how_its_worker_ended),
         cmocka_unit_test_teardown(short_records_end_only_who_sent_them, end),
         cmocka_unit_test_teardown(a_node_joins_before_anybody_is_welcome, end),
         cmocka_unit_test_teardown(what_waits_is_reported_and_only_the_right_answer_counts, end),

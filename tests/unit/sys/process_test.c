@@ -33,14 +33,18 @@ static void a_process_is_known_until_it_ends(void **state)
     assert_true(start > 0);
     assert_int_equal(mt_process_is(pid, start), MT_PROCESS_LIVES);
     assert_int_equal(mt_process_is(pid, start + 1), MT_PROCESS_ENDED); /* another one of that number */
+    assert_int_equal(mt_process_status(pid, start), 0);
     assert_int_equal(mt_process_signal(pid, start, 0), 0);
     assert_int_equal(mt_process_signal(pid, start, SIGKILL), 0);
     assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
     assert_int_equal(mt_process_is(pid, start), MT_PROCESS_ENDED); /* nobody has reaped it */
     assert_int_equal(mt_process_start(pid), 0);
+    assert_int_equal(mt_process_status(pid, start), SIGKILL);
+    assert_int_equal(mt_process_status(pid, start + 1), 0);
     assert_int_equal(mt_process_signal(pid, start, SIGKILL), ESRCH);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     assert_int_equal(mt_process_is(pid, start), MT_PROCESS_ENDED);
+    assert_int_equal(mt_process_status(pid, start), 0);
     assert_int_equal(mt_process_signal(pid, start, SIGKILL), ESRCH);
 }
 
