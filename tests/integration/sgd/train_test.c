@@ -24,7 +24,7 @@
 extern char **environ;
 
 enum { RECORDS = 1920, TEST_RECORDS = 480, SIDE = 28, RECORD = SIDE * SIDE, BATCH = 96, STEPS_PER_EPOCH = RECORDS / BATCH };
-enum { SHORT_EPOCHS = 10, PATH_SIZE = 512 };
+enum { SHORT_EPOCHS = 10, PATH_SIZE = 512, TRIES = 5 };
 enum { LONG_EPOCHS = TEST_SLOWER > 1 ? 30 : 120 }; /* there is time for blows */
 
 /* ---- a small data set in the runtime folder, which the harness clears away ---- */
@@ -226,6 +226,23 @@ static manta_sgd_result fit(const manta_sgd_opts *opts)
     return r;
 }
 
+/* A run that all blows have met. Where the driver had no CPU for as long as one takes, its steps were over before: then there is
+ * another. */
+static manta_sgd_result struck(const manta_sgd_opts *opts)
+{
+    struct follow    blows = followed;
+    manta_sgd_result r = fit(opts);
+    for (int tries = 1; (followed.kills > 0 || followed.is_recovering) && tries < TRIES; tries++) {
+        char output[256];
+        if (opts->run.storage)
+            CHECK_EQ(test_program((char *[]){"rm", "-r", (char *)(uintptr_t)opts->run.storage, NULL}, output, sizeof output), 0);
+        followed = blows;
+        r = fit(opts);
+    }
+    CHECK(followed.kills == 0 && !followed.is_recovering);
+    return r;
+}
+
 static uint64_t calm(int epochs)
 {
     manta_sgd_opts   opts = options(1, epochs);
@@ -266,8 +283,7 @@ static void a_worker_killed(void)
     uint64_t       wanted = calm(LONG_EPOCHS);
     manta_sgd_opts opts = options(2, LONG_EPOCHS);
     followed.kills = 3;
-    manta_sgd_result r = fit(&opts);
-    CHECK_EQ(followed.kills, 0);
+    manta_sgd_result r = struck(&opts);
     CHECK_EQ(r.restarts, 3);
     CHECK_EQ(followed.lost, 3);
     CHECK(followed.recovered >= 1);
@@ -286,8 +302,7 @@ static void a_spare_takes_over(void)
     opts.scaling.spares = 1;
     followed.kills = 2;
     followed.with_spare = followed.kill_spare = true; /* which is replaced as well */
-    manta_sgd_result r = fit(&opts);
-    CHECK_EQ(followed.kills, 0);
+    manta_sgd_result r = struck(&opts);
     CHECK_EQ(r.restarts, 2);
     CHECK_EQ(followed.lost, 3);
     CHECK(r.last.start_s == 0 && r.last.load_s == 0); /* it was there already */
@@ -304,8 +319,7 @@ static void a_stopped_spare(void)
     opts.scaling.spares = 1;
     followed.kills = 1;
     followed.with_spare = followed.stop_spare = true;
-    manta_sgd_result r = fit(&opts);
-    CHECK_EQ(followed.kills, 0);
+    manta_sgd_result r = struck(&opts);
     CHECK_EQ(followed.hung, 1);
     CHECK_SAYS(followed.hung_text, "stopped by a signal");
     CHECK_EQ(r.restarts, 2);
@@ -320,8 +334,7 @@ static void a_stuck_worker(void)
     uint64_t       wanted = calm(LONG_EPOCHS);
     manta_sgd_opts opts = options(2, LONG_EPOCHS);
     followed.kills = 1, followed.stop_other = true;
-    manta_sgd_result r = fit(&opts);
-    CHECK_EQ(followed.kills, 0);
+    manta_sgd_result r = struck(&opts);
     CHECK_EQ(r.restarts, 2);
     CHECK(r.weights == wanted);
     data_clear();
@@ -334,8 +347,7 @@ static void a_worker_hangs(void)
     uint64_t       wanted = calm(LONG_EPOCHS);
     manta_sgd_opts opts = options(2, LONG_EPOCHS);
     followed.kills = 1, followed.stop_one = true;
-    manta_sgd_result r = fit(&opts);
-    CHECK_EQ(followed.kills, 0);
+    manta_sgd_result r = struck(&opts);
     CHECK_EQ(followed.hung, 1);
     CHECK_EQ(r.restarts, 1);
     CHECK(r.weights == wanted);
@@ -350,8 +362,7 @@ static void all_killed(void)
     manta_sgd_opts opts = options(2, LONG_EPOCHS);
     storage_of(&opts, storage);
     followed.kills = 1, followed.together = 2, followed.when_saved = true;
-    manta_sgd_result r = fit(&opts);
-    CHECK_EQ(followed.kills, 0);
+    manta_sgd_result r = struck(&opts);
     CHECK_EQ(r.restarts, 2);
     CHECK_SAYS(followed.begun_text, "checkpoint");
     CHECK(followed.begun >= 50);
@@ -359,7 +370,7 @@ static void all_killed(void)
     CHECK(r.weights == wanted);
     opts = options(2, LONG_EPOCHS); /* without checkpoints: from the beginning, to the same end */
     followed.kills = 1, followed.together = 2;
-    CHECK(fit(&opts).weights == wanted);
+    CHECK(struck(&opts).weights == wanted);
     CHECK_SAYS(followed.begun_text, "seed");
     data_clear();
 }
@@ -513,7 +524,13 @@ static void too_many_failures(void)
     manta_sgd_opts opts = options(2, LONG_EPOCHS);
     opts.failure.max_failures = 1;
     followed.kills = 2;
-    CHECK_CODE(manta_sgd_fit("mlp", &opts, NULL, &e), MANTA_EWORKER_DIED, &e);
+    struct follow blows = followed;
+    manta_status  code = MANTA_OK;
+    for (int tries = 0; code == MANTA_OK && tries < TRIES; tries++) { /* as `struck` */
+        followed = blows;
+        code = manta_sgd_fit("mlp", &opts, NULL, &e);
+    }
+    CHECK_CODE(code, MANTA_EWORKER_DIED, &e);
     CHECK_SAYS(e.message, "max_failures is 1");
     CHECK_SAYS(e.message, "SIGKILL");
     CHECK_EQ(e.signal_number, SIGKILL);
