@@ -3,14 +3,14 @@
  * main.c - sim_cluster: runs seeds, each a whole cluster with faults, and says which invariant a seed broke.
  *
  *   sim_cluster [--seeds A-B] [--seed N [--trace]] [--nodes N] [--no-head] [--seconds S] [--once] [--first] [--paths] [--hashes]
- *               [--edges] [--jobs] [--beats] [--plant N]
+ *               [--edges] [--jobs] [--long] [--beats] [--plant N]
  *
  * Each seed is run twice, and both traces must be the same (--once: one run). --first ends with the first seed that
  * fails. --paths asks that every counter reached SIM_PATH_LEAST in all seeds together, and every seed SIM_EVENTS_LEAST
  * events and SIM_FAULTS_LEAST faults. --hashes prints the hash of each trace, to hold two builds against
  * each other. --edges: of tasks that take each other's values some run on another node. --jobs: short jobs come, more than
- * there is room for, and some must wait on nodes. --beats: signs of life alone (beats/README.md). Exit status 1: an
- * invariant did not hold, or a path was not taken.
+ * there is room for, and some must wait on nodes. --long: some tasks take many seconds, and some need most of a node. --beats:
+ * signs of life alone (beats/README.md). Exit status 1: an invariant did not hold, or a path was not taken.
  */
 #include "tests/sim/beats/beats.h"
 #include "tests/sim/sim.h"
@@ -28,7 +28,7 @@ enum { SIM_PATH_LEAST = 10, SIM_EVENTS_LEAST = 10000, SIM_FAULTS_LEAST = 50, SIM
 struct options {
     uint64_t first, last;
     int      nodes, seconds;
-    bool     trace, once, has_head, stops_at_first, wants_paths, wants_hashes, many_jobs, is_beats, is_crossed;
+    bool     trace, once, has_head, stops_at_first, wants_paths, wants_hashes, many_jobs, is_beats, is_crossed, has_long;
     int      plant;
 };
 
@@ -58,6 +58,9 @@ static int parse(int argc, char **argv, struct options *o)
             continue;
         } else if (!strcmp(argv[i], "--edges")) {
             o->is_crossed = true;
+            continue;
+        } else if (!strcmp(argv[i], "--long")) {
+            o->has_long = true;
             continue;
         } else if (!strcmp(argv[i], "--beats")) {
             o->is_beats = true;
@@ -92,7 +95,7 @@ static int parse(int argc, char **argv, struct options *o)
 
 struct total {
     struct sim_counters counters;
-    uint64_t            seeds, events, events_least, faults_least, jobs_waited, notices, unfits, ends_told, joined, values_sent;
+    uint64_t seeds, events, events_least, faults_least, jobs_waited, notices, unfits, ends_told, joined, values_sent, room_kept;
 };
 
 static void total_add(struct total *t, const struct sim *s)
@@ -105,6 +108,7 @@ static void total_add(struct total *t, const struct sim *s)
     t->jobs_waited += s->jobs_waited;
     t->joined += s->joined;
     t->values_sent += s->values_sent;
+    t->room_kept += s->room_kept;
     t->notices += s->notices;
     t->unfits += s->unfits;
     t->ends_told += s->ends_told;
@@ -154,9 +158,10 @@ static bool run_seed(const struct options *o, uint64_t seed, struct total *total
                                     .has_head = o->has_head,
                                     .many_jobs = o->many_jobs,
                                     .is_crossed = o->is_crossed,
+                                    .has_long = o->has_long,
                                     .trace = o->trace,
                                     .faults_until = (uint64_t)o->seconds * SIM_S,
-                                    .limit = (uint64_t)(o->seconds + 90) * SIM_S,
+                                    .limit = (uint64_t)(o->seconds + (o->has_long ? 150 : 90)) * SIM_S,
                                     .drivers_at_a_time = 2,
                                     .ops = 60,
                                     .is_short = seed % SIM_SHORT_EACH == 0,
@@ -236,6 +241,10 @@ int main(int argc, char **argv)
             (unsigned long long)total.jobs_waited, (unsigned long long)total.notices, (unsigned long long)total.unfits,
             (unsigned long long)total.ends_told, (unsigned long long)total.joined);
         failed += !total.jobs_waited || !total.notices || !total.unfits || !total.ends_told || !total.joined;
+    }
+    if (o.has_long) {
+        printf("%llu times room was kept for longer than a second\n", (unsigned long long)total.room_kept);
+        failed += total.room_kept == 0;
     }
     if (o.is_crossed) {
         printf("%llu values were sent to another node, behind the tasks that take them\n", (unsigned long long)total.values_sent);

@@ -133,6 +133,7 @@ struct sim_config {
     bool     fills_head; /* others fill the head's disk at times */
     bool     has_redis;  /* the head's store is on a server */
     bool     many_jobs;  /* short ones, of a CPU each, more than there is room for */
+    bool     has_long;   /* some tasks take many seconds, and some need more than half of a node */
     bool     is_crossed; /* of tasks that take each other's values every other one is for another node */
 };
 
@@ -147,6 +148,7 @@ struct sim {
     int32_t           next_pid;
     int               next_fd;
     uint64_t          jobs_waited; /* on a node, for the end of others */
+    uint64_t          room_kept;   /* for a second, from somebody whom it fits, for another who waits for more */
     uint64_t          joined;      /* messages that travelled with others before them */
     uint64_t          values_sent; /* to another node, behind the tasks that take them */
     uint64_t          ends_told;   /* of jobs, by who follows a raylet that was killed */

@@ -66,6 +66,7 @@ struct rlt_stats {
     uint32_t values_stuck;  /* that only this node has, which leaves, and that no other can take */
     uint32_t ends_unheard;  /* nodes that have not acknowledged the end of a lease */
     uint32_t peers;
+    uint64_t turns; /* leases that were given room of the node itself, not of a placement group's */
     uint64_t grants, recalls, ended, worker_deaths, memory_stops, bounced, refused_grants, granted_alone, replayed_frames, fenced;
     int64_t  total[MT_RLT_RESOURCES_MAX], free[MT_RLT_RESOURCES_MAX], leased[MT_RLT_RESOURCES_MAX];
     uint32_t resource_count;

@@ -9,6 +9,7 @@
 #include "raylet/core/leases/leases.h"
 
 #include "core/base/log.h"
+#include "core/base/plant.h"
 #include "core/text/labels.h"
 
 #include <stdio.h>
@@ -16,11 +17,18 @@
 
 enum { CLASSES_SWEEP = 64 };
 
+/* What it kept from others is theirs. */
+static void waits_no_more(struct rlt *r, struct rlt_class *c)
+{
+    r->is_dirty |= !rlt_list_is_empty(&c->in_waiting);
+    rlt_list_out(&c->in_waiting);
+}
+
 void rlt_class_unschedulable(struct rlt *r, struct rlt_class *c, int32_t code, const char *text)
 {
     struct ctl_unschedulable u = {.class_id = c->def.class_id, .code = code};
     c->is_refused = true;
-    rlt_list_out(&c->in_waiting);
+    waits_no_more(r, c);
     snprintf(u.text, sizeof u.text, "%s", text);
     rlt_down(r->out, c->owner->conn, CTL_UNSCHEDULABLE, (mt_id){0, 0}, &u, sizeof u);
 }
@@ -97,24 +105,58 @@ void rlt_shunned_node_lost(struct rlt *r, uint32_t node)
 void rlt_class_wait(struct rlt *r, struct rlt_class *c)
 {
     if (c->is_refused || c->held >= c->wanted) {
-        rlt_list_out(&c->in_waiting);
+        waits_no_more(r, c);
         return;
     }
     if (rlt_list_is_empty(&c->in_waiting)) {
         c->waiting_since = r->now;
+        c->patience = 0;
         rlt_list_append(&r->waiting, &c->in_waiting);
     }
     r->is_dirty = true;
 }
 
+uint64_t rlt_class_patience(const struct rlt_class *c)
+{
+    uint64_t least = MT_RLT_RESERVE_MS * RLT_MS;
+    return c->patience > least ? c->patience : least;
+}
+
+static bool wants_of(const struct rlt *r, const struct rlt_class *c, const struct rlt_hold *hold)
+{
+    bool any = c->def.resource_count == 0;
+    for (uint32_t i = 0; i < c->def.resource_count; i++) {
+        int at = rlt_ledger_find(&r->ledger, c->def.resources[i].name);
+        any |= at >= 0 && hold->amount[at] > 0;
+    }
+    return any;
+}
+
+/* It waited for that longer than it counts on such. Twice as long at least, since the next one may take a little longer. */
+static void class_learns(const struct rlt *r, struct rlt_class *c, const struct rlt_lease *l)
+{
+    uint64_t since = l->recalled_at > c->waiting_since ? l->recalled_at : c->waiting_since;
+    uint64_t waited = r->now - since, patience = rlt_class_patience(c);
+    if (waited > patience && wants_of(r, c, &l->hold) && !MT_PLANT(MT_PLANT_RESERVE_UNLEARNED))
+        c->patience = waited > 2 * patience ? waited : 2 * patience;
+}
+
+void rlt_classes_learn(struct rlt *r, const struct rlt_lease *l)
+{
+    if (l->state < LEASE_RECALLED || !l->recalled_at || l->bundle || l->kind == LEASE_CALLER)
+        return;
+    RLT_LIST_EACH(&r->waiting, link)
+        class_learns(r, mt_container_of(link, struct rlt_class, in_waiting), l);
+    class_learns(r, &r->guest, l);
+}
+
 void rlt_class_drop(struct rlt *r, struct rlt_class *c)
 {
-    (void)r;
     RLT_LIST_EACH(&c->leases, link) {
         mt_container_of(link, struct rlt_lease, in_class)->class = NULL;
         rlt_list_out(link);
     }
-    rlt_list_out(&c->in_waiting);
+    waits_no_more(r, c);
     rlt_list_out(&c->in_owner);
     c->owner->class_count--;
     free(c);

@@ -187,7 +187,9 @@ void rlt_lease_drained(struct rlt *r, struct rlt_proc *worker, uint64_t id)
         rlt_lease_end(r, l, &end);
         return;
     }
+    rlt_classes_learn(r, l);
     rlt_lease_set_state(l, LEASE_DRAINED); /* what it holds is free when its process is gone, not before */
+    l->recalled_at = r->now;
     rlt_proc_leave(r, worker, l->kind == LEASE_ACTOR ? MT_RLT_ACTOR_END_MS : MT_RLT_LEAVE_MS, "its lease has ended");
 }
 
@@ -274,6 +276,7 @@ void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *e
 
     if (l->end)
         return; /* the switch is emptying its lane */
+    rlt_classes_learn(r, l);
     rlt_lease_set_state(l, LEASE_DRAINED);
     r->stats.ended += was_granted;
     if (!MT_PLANT(MT_PLANT_LEASE_KEEPS) || end->code != MT_EWORKER_DIED)

@@ -167,13 +167,14 @@ static bool lease_grant(struct rlt *r, struct rlt_peer *p, const struct peer_lea
     l = rlt_lease_new(r, req->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, job, req->lease);
     bool took = rlt_lease_take(r, &req->def, l);
     MT_ASSERT(took);
+    r->stats.turns += !l->bundle;
     worker = rlt_pool_take(r, job);
     l->is_strict = req->def.flags & CTL_CLASS_STRICT;
     l->is_restartable = req->def.flags & CTL_CLASS_RESTARTS;
     if (req->def.flags & CTL_CLASS_PIN)
         rlt_ledger_pin(rlt_lease_ledger(r, l), &l->hold);
     if (!l->bundle)
-        rlt_timer_clear(r, &r->guest_over); /* if it was somebody else who had waited, the head says so again */
+        rlt_guest_goes(r); /* if it was somebody else who had waited, the head says so again */
     l->owner_node = p->node;
     l->owner_process = req->owner;
     l->peer_route = req->route;

@@ -6,7 +6,8 @@
  * Always: first come, first served, one lease a turn. A class that has waited longer than a slice reserves the
  * resources it lacks, where it can count on getting them: later ones that need the same wait behind it, and leases of
  * others that have run their slice are recalled, as many as it needs for one lease, and only from classes that hold more
- * than it does. (A reservation that nobody will fill would starve the children of the very tasks that hold the rest.)
+ * than it does. (A reservation that nobody will fill would starve the children of the very tasks that hold the rest.) A
+ * lease that was asked back long ago is not counted on: what is free meanwhile goes to whom it fits.
  * The guest is a class of another node that the head (without it, that node) has told us of: room is made and kept for
  * it in the same way, and given to the next request that comes from another node.
  */
@@ -109,6 +110,7 @@ static void grant_one(struct rlt *r, struct rlt_class *c)
     struct rlt_proc *worker = rlt_pool_take(r, job);
 
     MT_ASSERT(took);
+    r->stats.turns += !l->bundle;
     if (c->def.flags & CTL_CLASS_PIN)
         rlt_ledger_pin(rlt_lease_ledger(r, l), &l->hold);
     l->class = c;
@@ -227,16 +229,25 @@ static bool is_due_to(const struct rlt_lease *l, const struct rlt_class *waiter)
     return !waiter->held || (l->class && l->class->held > waiter->held + 1);
 }
 
-/* Whether one lease of `c` will fit without anybody else's doing: free, on its way back, or to be recalled for it. */
-static bool class_can_count_on_room(const struct rlt *r, const struct rlt_class *c)
+/* Whether one lease of `c` will fit without anybody else's doing: free, on its way back, or to be recalled for it. What was asked
+ * back long ago may take for ever. `until`: not later than when the first that counts now counts no longer. */
+static bool class_can_count_on_room(const struct rlt *r, const struct rlt_class *c, uint64_t *until)
 {
-    int64_t coming[PLACES + 1] = {0};
+    int64_t  coming[PLACES + 1] = {0};
+    uint64_t first = UINT64_MAX, patience = rlt_class_patience(c);
     for (struct rlt_list *link = r->all_leases.next; link != &r->all_leases && !r->full_since; link = link->next) {
         const struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
-        if (l->state >= LEASE_RECALLED || is_due_to(l, c))
-            add_coming(r, l, coming);
+        bool                    is_asked = l->state >= LEASE_RECALLED;
+        uint64_t                end = MT_PLANT(MT_PLANT_RESERVE_EVER) ? UINT64_MAX : l->recalled_at + patience;
+        if (is_asked ? end <= r->now : !is_due_to(l, c))
+            continue;
+        add_coming(r, l, coming);
+        first = is_asked && end < first ? end : first;
     }
-    return could_with(r, c, coming);
+    if (!could_with(r, c, coming))
+        return false;
+    *until = first < *until && !MT_PLANT(MT_PLANT_RESERVE_ASLEEP) ? first : *until;
+    return true;
 }
 
 /* The resources that the guest needs. */
@@ -260,18 +271,28 @@ void rlt_guest_comes(struct rlt *r, const struct ctl_class *def, uint32_t presse
     if (!rlt_ledger_could_ever(&r->ledger, def->resources, def->resource_count, NULL) ||
         (has_guest(r) && presses && presses < r->guest_presses))
         return;
+    if (!has_guest(r)) {
+        r->guest.waiting_since = r->now;
+        r->guest.patience = 0;
+    }
     r->guest.def = *def;
     r->guest_presses = presses;
     r->is_dirty = true;
     rlt_timer_set(r, &r->guest_over, r->now + (keep_ms < MT_RLT_PRESS_MAX_MS ? keep_ms : MT_RLT_PRESS_MAX_MS) * (uint64_t)RLT_MS);
 }
 
-/* Whether a lease of such a class leaves the guest the room that it can count on. */
-static bool leaves_room_for_guest(const struct rlt *r, const struct ctl_class *def)
+void rlt_guest_goes(struct rlt *r)
+{
+    rlt_timer_clear(r, &r->guest_over);
+    r->is_dirty = true;
+}
+
+/* Whether a lease of such a class leaves the guest the room that it can count on, which it does `until` then at most. */
+static bool leaves_room_for_guest(const struct rlt *r, const struct ctl_class *def, uint64_t *until)
 {
     int64_t taken[MT_RLT_RESOURCES_MAX] = {0};
     bool    overlaps = false;
-    if (!has_guest(r) || !class_can_count_on_room(r, &r->guest))
+    if (!has_guest(r) || !class_can_count_on_room(r, &r->guest, until))
         return true;
     for (uint32_t i = 0; i < def->resource_count; i++) {
         int at = rlt_ledger_find(&r->ledger, def->resources[i].name);
@@ -285,7 +306,8 @@ static bool leaves_room_for_guest(const struct rlt *r, const struct ctl_class *d
 
 bool rlt_guest_allows(const struct rlt *r, const struct ctl_class *def, uint32_t presses)
 {
-    return ctl_class_is_grouped(def) || presses >= r->guest_presses || leaves_room_for_guest(r, def);
+    uint64_t until = UINT64_MAX; /* it is refused, and waits for nothing here */
+    return ctl_class_is_grouped(def) || presses >= r->guest_presses || leaves_room_for_guest(r, def, &until);
 }
 
 static bool may_be_recalled(const struct rlt *r, const struct rlt_lease *l, const struct rlt_class *waiter, uint32_t lacks)
@@ -296,11 +318,12 @@ static bool may_be_recalled(const struct rlt *r, const struct rlt_lease *l, cons
     return overlaps && is_due_to(l, waiter) && r->now - l->granted_at >= MT_RLT_SLICE_MS * RLT_MS;
 }
 
-/* One round over the waiting; whether anybody got a lease. */
-static bool grant_round(struct rlt *r)
+/* One round over the waiting; whether anybody got a lease. `out_until`: when somebody may keep less from others. */
+static bool grant_round(struct rlt *r, uint64_t *out_until)
 {
     uint32_t reserved = 0;
     bool     any = false;
+    *out_until = UINT64_MAX;
     RLT_LIST_EACH(&r->waiting, link) {
         struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
         if (class_is_hopeless(r, c) || (r->drain.is_on && !MT_PLANT(MT_PLANT_DRAIN_GRANTS)) || !is_for_this_node(r, c))
@@ -308,12 +331,12 @@ static bool grant_round(struct rlt *r)
         bool is_grouped = ctl_class_is_grouped(&c->def);
         if (is_grouped && !class_fits(r, c))
             continue;
-        if (is_grouped || (class_fits(r, c) && !uses_any(r, c, reserved) && leaves_room_for_guest(r, &c->def))) {
+        if (is_grouped || (class_fits(r, c) && !uses_any(r, c, reserved) && leaves_room_for_guest(r, &c->def, out_until))) {
             rlt_list_out(&c->in_waiting);
             grant_one(r, c);
             rlt_class_wait(r, c); /* still short: to the end of the line */
             any = true;
-        } else if (r->now - c->waiting_since >= MT_RLT_SLICE_MS * RLT_MS && class_can_count_on_room(r, c)) {
+        } else if (r->now - c->waiting_since >= MT_RLT_SLICE_MS * RLT_MS && class_can_count_on_room(r, c, out_until)) {
             reserved |= lacking_mask(r, c);
         }
     }
@@ -440,6 +463,19 @@ bool rlt_is_stuck(const struct rlt *r)
     return r->full_since && r->now - r->full_since >= MT_RLT_FULL_MS * RLT_MS;
 }
 
+bool rlt_keeps_room(const struct rlt *r, uint64_t *out_ns)
+{
+    bool any = false;
+    *out_ns = rlt_class_patience(&r->guest);
+    for (struct rlt_list *link = r->waiting.next; link != &r->waiting; link = link->next) {
+        const struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
+        uint64_t                patience = rlt_class_patience(c);
+        *out_ns = patience > *out_ns ? patience : *out_ns;
+        any |= is_for_this_node(r, c) && class_fits(r, c);
+    }
+    return any && !r->is_stopping && !r->drain.is_on && !mt_heap_holds(&r->short_over.node);
+}
+
 void rlt_alone_arm(struct rlt *r)
 {
     uint64_t since = rlt_away_since(r), soon = r->asked_alone_at + MT_RLT_ALONE_MS * RLT_MS;
@@ -454,9 +490,10 @@ void rlt_schedule(struct rlt *r)
         return;
     r->is_dirty = false;
     full_note(r);
-    uint64_t next = over_round(r), later;
-    while (grant_round(r))
+    uint64_t next = over_round(r), later, until;
+    while (grant_round(r, &until))
         ;
+    next = until < next ? until : next;
     full_note(r);
     if (!r->full_since && (has_guest(r) || !rlt_list_is_empty(&r->waiting)) &&
         (later = recall_round(r)) < next) /* else nobody to recall */

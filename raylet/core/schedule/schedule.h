@@ -11,9 +11,12 @@
 
 void rlt_schedule(struct rlt *r);       /* once, at the end of a step */
 bool rlt_is_stuck(const struct rlt *r); /* every process has been an actor's for MT_RLT_FULL_MS */
+/* For tests: whether somebody waits here for what is free, since it is kept for another, who counts on more to come for so long. */
+bool rlt_keeps_room(const struct rlt *r, uint64_t *out_ns);
 /* Room is made and kept for such a class of another node, so long. `presses`: of several the one that was refused most
  * often; 0: the head says who. */
 void rlt_guest_comes(struct rlt *r, const struct ctl_class *def, uint32_t presses, uint32_t keep_ms);
+void rlt_guest_goes(struct rlt *r);
 /* Whether another node's request leaves the guest its room, or has been refused as often. */
 bool rlt_guest_allows(const struct rlt *r, const struct ctl_class *def, uint32_t presses);
 

@@ -22,6 +22,7 @@ struct rlt_class {
     uint32_t         refused_alone;   /* how often it was refused while it held nothing, since its last lease from another node */
     uint32_t         placed_here;     /* leases that the head has answered with this node */
     uint64_t         waiting_since;
+    uint64_t         patience;   /* what it has learned in this wait: a lease that was asked back may take so long; 0: nothing */
     bool             is_refused; /* answered with CTL_UNSCHEDULABLE at this level */
     struct rlt_list  leases;     /* rlt_lease.in_class, oldest first */
 };
@@ -55,8 +56,9 @@ struct rlt_lease {
     bool               is_preempted;   /* recalled since the node is to leave: that costs its owner no restart */
     bool               is_owner_dead;  /* and what its worker has written for it is to die as well */
     struct ctl_ended  *end;            /* owner elsewhere: what is to be said when the switch has emptied the lane */
-    uint64_t           granted_at, recalled_at;
-    struct rlt_timer   timer; /* RECALLED or DRAINED: until the worker is killed */
+    uint64_t           granted_at;
+    uint64_t           recalled_at; /* or when its worker, for whose end its resources wait, was told to leave */
+    struct rlt_timer   timer;       /* RECALLED or DRAINED: until the worker is killed */
     struct rlt_list    in_class, in_owner, in_worker, in_needy, in_all;
     uint32_t           route, peer_route; /* of a lane to another node: ours, and theirs */
     uint64_t           taken;             /* worker elsewhere, at its end: the last task that reached it */

@@ -9,7 +9,8 @@
 #include "tests/sim/shells/node.h"
 #include "tests/sim/shells/proc.h"
 
-enum { SIM_TOLD_MS = MT_RLT_STATUS_MS + 100 }; /* a zygote that stands still says nothing of how it ended */
+enum { SIM_LONG_LEAST_S = 12, SIM_LONG_MOST_S = 25 }; /* beyond what a lease that was asked back counts as room */
+enum { SIM_TOLD_MS = MT_RLT_STATUS_MS + 100 };        /* a zygote that stands still says nothing of how it ended */
 
 struct argument {
     char           type;
@@ -153,6 +154,8 @@ static void run_begin(struct sim_proc *p)
     r->until = p->s->now + random_duration(p->s);
     if (run.record.kind == LANE_CREATE && sim_chance(p->s, 300000))
         r->until += sim_between(p->s, 50 * SIM_MS, 300 * SIM_MS); /* long enough for others to ask where it is */
+    if (run.record.kind == LANE_TASK && p->s->config.has_long && p->s->now < p->s->config.faults_until && sim_chance(p->s, 30000))
+        r->until += sim_between(p->s, SIM_LONG_LEAST_S * SIM_S, SIM_LONG_MOST_S * SIM_S);
     SIM_REQUIRE(p->s, count >= 1 && args[0].type == 'l' && args[0].size == 8, "I5: a task came without its number");
     memcpy(&r->x, args[0].bytes, sizeof r->x);
     r->task = sim_oracle_task(p->s, run.record.id);

@@ -47,6 +47,8 @@ static struct own_class *class_of(struct sim_proc *p, int fn, int64_t milli, uin
                                   .policy = is_spread ? CTL_SPREAD : CTL_HYBRID};
     snprintf(spec.resources[0].name, sizeof spec.resources[0].name, "CPU");
     spec.resources[0].milli = milli;
+    if (p->s->config.has_long && (fn == SIM_FN_MIX || fn == SIM_FN_STREAM))
+        spec.resources[0].milli = 1500; /* beside it there is room for a leaf */
     if (fn == SIM_FN_MIX && p->s->config.is_crossed && p->own.counter & 1) {
         spec.policy = CTL_NODE_SOFT;
         spec.node = p->own.node % (uint32_t)p->s->config.nodes + 1;

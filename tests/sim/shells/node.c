@@ -5,11 +5,12 @@
  * Owns: every struct sim_node, its core and switch. Thread: one.
  * Always: all actions of a step are carried out before the next step; while the node is paused its events queue up.
  */
+#include "raylet/core/schedule/schedule.h"
 #include "tests/sim/shells/node.h"
 
 #include "tests/sim/shells/store.h"
 
-enum { SIM_SWITCH_ROUNDS = 64 };
+enum { SIM_SWITCH_ROUNDS = 64, SIM_KEPT_S = 3 };
 
 struct sim_conn *sim_conn_of(const struct sim_node *n, uint64_t conn)
 {
@@ -199,6 +200,20 @@ static void count_stats(struct sim_node *n)
     *old = now;
 }
 
+/* I22. Leases are asked back one slice after the other, and what is granted to others can be asked back in its turn. */
+static void check_kept(struct sim *s, struct sim_node *n, uint64_t turns)
+{
+    uint64_t patience;
+    bool     keeps = rlt_keeps_room(n->core, &patience), was_long = n->is_kept_long;
+    if (!keeps || !n->kept_since || n->stats.turns != turns)
+        n->kept_since = s->now;
+    n->is_kept_long = s->now - n->kept_since > SIM_S;
+    s->room_kept += n->is_kept_long && !was_long;
+    SIM_REQUIRE(s, s->now - n->kept_since <= patience + SIM_KEPT_S * SIM_S,
+                "I22: node %d: somebody has waited for what is free for %llu ms", n->index,
+                (unsigned long long)((s->now - n->kept_since) / SIM_MS));
+}
+
 static void tick_fired(struct sim *s, struct sim_event *e);
 
 static void arm_tick(struct sim *s, struct sim_node *n)
@@ -246,7 +261,9 @@ static void step_one(struct sim *s, struct sim_node *n, struct sim_pending *p)
         return;
     const char *broken = rlt_check(n->core);
     SIM_REQUIRE(s, !broken, "I7: node %d: %s", n->index, broken);
+    uint64_t turns = n->stats.turns;
     count_stats(n);
+    check_kept(s, n, turns);
 }
 
 static void work_off(struct sim *s, struct sim_node *n)
@@ -499,7 +516,7 @@ void sim_node_start(struct sim *s, struct sim_node *n)
     if (mt_map_put_ptr(&s->parks, mt_map_key((uintptr_t)n->switch_park->base), n->switch_park).code)
         abort();
     memset(&n->stats, 0, sizeof n->stats);
-    n->paused_until = n->tick_at = n->crash_in = 0;
+    n->paused_until = n->tick_at = n->kept_since = n->crash_in = 0;
     n->switch_is_due = false;
     s->counters.raylet_restarted += n->starts > 1;
     sim_note(s, "raylet starts", (uint64_t)n->index, n->serial);
@@ -573,6 +590,7 @@ void sim_node_pause(struct sim *s, struct sim_node *n, uint64_t for_ns)
     if (!n->serial || n->paused_until > s->now)
         return;
     n->paused_until = s->now + for_ns;
+    n->kept_since = 0;
     sim_after(s, for_ns, "goes on", pause_over, n->serial);
 }
 

@@ -76,6 +76,8 @@ struct sim_node {
     uint64_t         lost; /* a bit for each node number (modulo 64) that this raylet has taken for dead */
     uint64_t         memory_bytes, back_total, taken_total; /* of the store, at the last look */
     struct rlt_stats stats;                                 /* after the last step: what changed is counted */
+    uint64_t         kept_since;                            /* room from somebody, and nobody was granted any */
+    bool             is_kept_long;
 };
 
 struct sim_conn *sim_conn_of(const struct sim_node *n, uint64_t conn);

@@ -29,7 +29,7 @@ static inline void begin_as(struct rlt_config config)
     config.boot = 5;
     config.resource_count = 1;
     snprintf(config.total[0].name, sizeof config.total[0].name, "CPU");
-    config.total[0].milli = 2000;
+    config.total[0].milli = config.total[0].milli ? config.total[0].milli : 2000;
     now = 1000 * MS;
     last_version = 0;
     r = rlt_new(&config);
