@@ -45,12 +45,12 @@ static bool log_goes(struct fake_raylet *r, const char *id, uint64_t offset, con
     return st.code == MT_OK;
 }
 
-/* From `offset` on, until `end` or until nothing is taken any more; how far it came. */
-static uint64_t log_until(struct fake_raylet *r, const char *id, uint64_t offset, uint64_t end)
+/* From `offset` on, until `end` or until nothing is taken for so long; how far it came. */
+static uint64_t log_until(struct fake_raylet *r, const char *id, uint64_t offset, uint64_t end, int stalled_ms)
 {
     static char piece[MIB / 4];
     memset(piece, 'a', sizeof piece);
-    for (int waited = 0; offset < end && waited < STALLED_MS;) {
+    for (int waited = 0; offset < end && waited < stalled_ms;) {
         if (log_goes(r, id, offset, piece, sizeof piece)) {
             offset += sizeof piece;
             waited = 0;
@@ -74,18 +74,17 @@ static void a_raylet_waits_for_the_disk(void **unused)
     char               path[160];
     daemon_init(&d);
     assert_true(daemon_start(&d, NULL, NULL));
-    raylet_open(&r, &d, 7);
     manta_client *c = manta_client_open(&(manta_client_opts){.address = d.run, .timeout_ms = 15000}, &e);
     manta_job     job = {.id = "loud", .argv = (const char *const[]){"x", NULL}};
     assert_int_equal(manta_job_submit(c, &job, &e), MANTA_OK);
+    raylet_open(&r, &d, 7);
     raylet_next(&r, MANTA__V1__HEAD_TO_NODE__KIND_START_JOB);
     raylet_job_state(&r, "loud", 1, "RUNNING", 0, "");
     snprintf(path, sizeof path, "%s/logs/loud", d.state);
     assert_int_equal(mkfifo(path, 0600), 0);
-    uint64_t sent = log_until(&r, "loud", 0, ALL);
+    uint64_t sent = log_until(&r, "loud", 0, ALL, MT_NODE_SUSPECT_MS + 500); /* it is as silent as one that is not read */
     if (sent > MT_HEAD_LOG_AHEAD_BYTES + ON_THE_WAY)
         fail_msg("%llu bytes were taken", (unsigned long long)sent);
-    mt_sleep_ms(MT_NODE_SUSPECT_MS + 500); /* it is as silent as one that is not read */
     manta_cluster_node *node = NULL;
     size_t              count = 0;
     assert_int_equal(manta_nodes_list(c, &node, &count, NULL, &e), MANTA_OK);
@@ -97,7 +96,7 @@ static void a_raylet_waits_for_the_disk(void **unused)
     assert_true(fd >= 0);
     assert_int_equal(unlink(path), 0);
     while (sent < ALL)
-        sent = log_until(&r, "loud", sent, ALL);
+        sent = log_until(&r, "loud", sent, ALL, STALLED_MS);
     while (raylet_next(&r, MANTA__V1__HEAD_TO_NODE__KIND_LOG_ACK)->log_ack->offset < ALL)
         ;
     close(fd);
