@@ -213,12 +213,16 @@ static void a_connection_without_the_token_has_its_time(void **state)
         usleep(5000);
         echo_stats(&echo);
     } while (echo.stats.dropped_unauthenticated < 1);
-    assert_int_equal(echo.stats.dropped_silent, 1);
+    assert_true(echo.stats.dropped_silent >= 1); /* the bare one too, where it was slow to say its first word */
     assert_int_equal(call_until_connected(bare, "/test.Echo/Open"), MT_OK); /* on a new one */
     rpc_channel_close(bare);
 
     /* One good call, and it may stay. */
     assert_int_equal(call_until_connected(client.channel, "/test.Echo/Unary"), MT_OK);
+    for (int i = 0; i < 4000 && echo.stats.connections != 1; i++) { /* the closed one has gone */
+        usleep(5000);
+        echo_stats(&echo);
+    }
     uint64_t until = io_now_ms() + 600;
     while (io_now_ms() < until)
         usleep(10000);
@@ -227,29 +231,44 @@ static void a_connection_without_the_token_has_its_time(void **state)
     assert_int_equal(echo.stats.unauthenticated, 0);
 }
 
-static void stand_still(struct io_msg *msg)
+static _Atomic uint64_t still_from, still_to;
+static void             stand_still(struct io_msg *msg)
 {
     (void)msg;
+    still_from = io_now_ms();
     mt_sleep_ms(STILL_MS);
+    still_to = io_now_ms();
+}
+
+/* False: this thread was slow, and most of the connection's time was over before the server stood still. */
+static bool is_time_left(void)
+{
+    struct rpc_channel *bare = client_channel(&client, echo.port, NULL);
+    struct io_msg       still = {.run = stand_still};
+    uint64_t            begun = io_now_ms();
+    assert_int_equal(call_until_connected(bare, "/test.Echo/Open"), MT_OK);
+    io_loop_post(echo.loop, &still);
+    echo_stats(&echo); /* behind it */
+    bool     is_early = still_from - begun < STILL_MS / 4;
+    uint64_t before = echo.stats.dropped_unauthenticated;
+    if (is_early) {
+        assert_int_equal(echo.stats.unauthenticated, 1);
+        do {
+            usleep(5000);
+            echo_stats(&echo);
+        } while (echo.stats.dropped_unauthenticated == before);
+        assert_in_range(io_now_ms() - still_to, STILL_MS / 20, UINT32_MAX);
+    }
+    rpc_channel_close(bare);
+    return is_early;
 }
 
 /* The server's loop stands still for longer than a connection has: it is not blamed, and has what was left of its time. */
 static void time_that_the_server_lost_is_not_counted(void **state)
 {
-    struct rpc_channel *bare = client_channel(&client, echo.port, NULL);
-    struct io_msg       still = {.run = stand_still};
     (void)state;
-    assert_int_equal(call_until_connected(bare, "/test.Echo/Open"), MT_OK);
-    io_loop_post(echo.loop, &still);
-    echo_stats(&echo); /* behind it */
-    uint64_t again = io_now_ms();
-    assert_int_equal(echo.stats.unauthenticated, 1);
-    do {
-        usleep(5000);
-        echo_stats(&echo);
-    } while (echo.stats.dropped_unauthenticated < 1);
-    assert_in_range(io_now_ms() - again, STILL_MS / 20, UINT32_MAX);
-    rpc_channel_close(bare);
+    for (int tries = 1; !is_time_left(); tries++)
+        assert_true(tries < 5);
 }
 
 static void the_end_of_a_connection_is_noticed(void **state)
@@ -387,25 +406,25 @@ static void only_certificates_of_the_cluster_are_served(void **state)
     assert_served();
     client.tls = NULL;
     struct rpc_channel *plain = client_channel(&client, echo.port, &echo.token);
-    assert_int_equal(call_now(&call, &client, plain, "/test.Echo/Open", mt_view_text("x"), 3000), MT_ECONN);
+    assert_int_equal(call_now(&call, &client, plain, "/test.Echo/Open", mt_view_text("x"), 30000), MT_ECONN);
     call_end(&call);
     rpc_channel_close(plain);
     client.tls = tls_head; /* the head dials nobody */
     struct rpc_channel *wrong = client_channel(&client, echo.port, &echo.token);
-    assert_int_equal(call_now(&call, &client, wrong, "/test.Echo/Open", mt_view_text("x"), 3000), MT_ECONN);
+    assert_int_equal(call_now(&call, &client, wrong, "/test.Echo/Open", mt_view_text("x"), 30000), MT_ECONN);
     call_end(&call);
     rpc_channel_close(wrong);
     client.tls = tls_node;
     client.peer = IO_TLS_NODE; /* it is the head that is there */
     wrong = client_channel(&client, echo.port, &echo.token);
-    assert_int_equal(call_now(&call, &client, wrong, "/test.Echo/Open", mt_view_text("x"), 3000), MT_ECONN);
+    assert_int_equal(call_now(&call, &client, wrong, "/test.Echo/Open", mt_view_text("x"), 30000), MT_ECONN);
     call_end(&call);
     rpc_channel_close(wrong);
     client.peer = IO_TLS_HEAD;
     echo_stats(&echo);
     assert_true(echo.stats.refused_tls >= 2);                            /* the last one was refused by the client */
     struct rpc_channel *bare = client_channel(&client, echo.port, NULL); /* the certificate, but no token */
-    assert_int_equal(call_now(&call, &client, bare, "/test.Echo/Unary", mt_view_text("x"), 3000), MT_EAUTH);
+    assert_int_equal(call_now(&call, &client, bare, "/test.Echo/Unary", mt_view_text("x"), 30000), MT_EAUTH);
     call_end(&call);
     rpc_channel_close(bare);
     assert_served();
