@@ -332,7 +332,8 @@ static void disagreement_on_the_size(void **state)
 }
 
 /* ---- deaths, stops, aborts ---- */
-static _Atomic uint32_t *joined; /* shared with the members: how many have joined; NULL: nobody asks */
+static _Atomic uint32_t *joined;   /* shared with the members: how many have joined; NULL: nobody asks */
+static uint32_t          calls_ms; /* then: the limit of calls, which begin when all have joined */
 
 static int life_work(struct coll_crew *crew, uint32_t rank, void *arg)
 {
@@ -341,8 +342,11 @@ static int life_work(struct coll_crew *crew, uint32_t rank, void *arg)
     static char     in[1 << 20], out[1 << 20];
     if (coll_crew_join(crew, &g, 1, rank, crew->members).code)
         return g.text[0] ? 2 : 1;
-    if (joined)
-        (*joined)++;
+    if (joined) {
+        for ((*joined)++; *joined < crew->members;)
+            pause_us(200);
+        g.wait_limit_ms = calls_ms;
+    }
     for (;;) {
         struct coll_call call = {.kind = (enum coll_kind)(COLL_BARRIER + mt_rng_below(&rng, COLL_KINDS - COLL_BARRIER)),
                                  .count = mt_rng_below(&rng, 30000),
@@ -418,7 +422,7 @@ static void stopped_and_aborted(void **state)
     for (int is_aborted = 0; is_aborted < 2; is_aborted++) {
         struct coll_crew crew;
         coll_crew_init(&crew, 3, 0);
-        crew.wait_ms = is_aborted ? 20000 : 1000;
+        calls_ms = is_aborted ? crew.wait_ms : 1000;
         joined = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         assert_true(joined != MAP_FAILED);
         for (uint32_t rank = 0; rank < 3; rank++)
