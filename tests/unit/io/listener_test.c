@@ -23,7 +23,7 @@ struct fixture {
     struct io_listener listener;
     struct io_timer    guard;
     int                fds[64];
-    int                count, wanted;
+    int                count, wanted, over;
     struct io_peer     last;
 };
 static struct fixture f;
@@ -37,16 +37,20 @@ static void accepted(struct io_listener *listener, int fd, const struct io_peer 
         io_loop_stop(f.loop);
 }
 
+/* Where this process stood still until then, the loop has not looked at its sockets yet: it does so twice more. */
 static void guard_fired(struct io_timer *timer)
 {
-    (void)timer;
-    io_loop_stop(f.loop);
+    if (f.over++ < 2)
+        io_timer_start(f.loop, timer, 1);
+    else
+        io_loop_stop(f.loop);
 }
 
 /* Runs until `wanted` connections were accepted in all, or the time is up; says how many there are. */
 static int run_until(int wanted, uint64_t limit_ms)
 {
     f.wanted = wanted;
+    f.over = 0;
     io_timer_start(f.loop, &f.guard, limit_ms);
     if (f.count < wanted)
         io_loop_run(f.loop);
@@ -301,7 +305,9 @@ static void silent_ones_have_less_where_places_are_short(void **state)
     assert_ok(io_listener_open_tcp(f.loop, &f.listener, "127.0.0.1", 0, 0));
     for (int i = 0; i < HALF - 1; i++)
         fds[i] = dial_from(1, f.listener.port);
-    assert_int_equal(run_until(1, 300), 0);
+    for (int i = 0; i < 400 && f.listener.silent.count < HALF - 1; i++)
+        assert_int_equal(run_until(1, 50), 0);
+    assert_int_equal(run_until(1, 100), 0);
     assert_int_equal(f.listener.silent.count, HALF - 1);
     fds[HALF - 1] = dial_from(1, f.listener.port);
     while (f.listener.silent.count >= HALF - 1)
