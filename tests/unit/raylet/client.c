@@ -335,6 +335,10 @@ static void run_task(struct client *c, struct client_lane *lane, const struct la
         client_up(c, CTL_UNBLOCKED, NULL, 0);
         break;
     case TASK_SLOW: usleep((useconds_t)task->trace * 1000); break;
+    case TASK_HOLD: /* as long as there is such a process */
+        while (kill((pid_t)task->trace, 0) == 0)
+            usleep(1000);
+        break;
     default: break;
     }
     lane_claim_finish(slot, task->sequence, task->attempt);

@@ -65,7 +65,7 @@ int                 client_connect(const char *path);
 void client_serve_as_zygote(int fd);
 
 /* Functions of the tasks that the test's worker knows; in aux. The result is in the DONE record's aux. */
-enum { TASK_DOUBLE = 1, TASK_CRASH = 2, TASK_PID = 3, TASK_BLOCK = 4, TASK_SLOW = 5 };
+enum { TASK_DOUBLE = 1, TASK_CRASH = 2, TASK_PID = 3, TASK_BLOCK = 4, TASK_SLOW = 5, TASK_HOLD = 6 };
 /* Sends one task and waits for its DONE (or RETURNED). */
 void client_task(struct client_lane *lane, uint32_t slot, uint64_t function, uint64_t argument);
 /* Asks for a task of client_task back; the lane's worker is on another node. */

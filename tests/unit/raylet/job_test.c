@@ -2,6 +2,7 @@
  *
  * job_test.c - a real head and a real raylet: registration, submitted jobs, their logs, their ends, restarts of the head.
  */
+#include "tests/port.h"
 #include "tests/unit/raylet/folder.h"
 #include "core/sha/sha256.h"
 #include "core/proto/manta.pb-c.h"
@@ -28,6 +29,7 @@
 struct fixture {
     char                dir[64], head_dir[96], node_dir[96], address[128], head_port[128];
     pid_t               head, raylet;
+    int                 port; /* the head's, also while there is no head */
     struct rpc         *rpc;
     struct rpc_channel *channel;
     struct io_token     token;
@@ -39,7 +41,7 @@ static void start_head(struct fixture *f)
     f->head = fork();
     if (f->head == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever becomes of this test, it leaves nothing */
-        execl(MANTA_HEAD, "manta-head", "--dir", f->head_dir, "--listen", f->head_port[0] ? f->head_port : "127.0.0.1:0", NULL);
+        execl(MANTA_HEAD, "manta-head", "--dir", f->head_dir, "--listen", f->head_port, NULL);
         _exit(127);
     }
     snprintf(path, sizeof path, "%s/head.addr", f->head_dir);
@@ -48,7 +50,6 @@ static void start_head(struct fixture *f)
         if (file && fgets(f->address, sizeof f->address, file) && strchr(f->address, '\n')) {
             *strchr(f->address, '\n') = 0;
             fclose(file);
-            snprintf(f->head_port, sizeof f->head_port, "%s", f->address);
             return;
         }
         if (file)
@@ -86,6 +87,8 @@ static int setup(void **state)
     assert_non_null(mkdtemp(f->dir));
     snprintf(f->head_dir, sizeof f->head_dir, "%s/head", f->dir);
     snprintf(f->node_dir, sizeof f->node_dir, "%s/node", f->dir);
+    f->port = port_hold();
+    snprintf(f->head_port, sizeof f->head_port, "127.0.0.1:%u", port_of(f->port));
     start_head(f);
     start_raylet(f);
     snprintf(path, sizeof path, "%s/token", f->head_dir);
@@ -118,6 +121,7 @@ static int teardown(void **state)
         usleep(1000); /* what the raylet has started may go on for a moment after it */
     bool has_jobs = stat(jobs, &st) == 0, has_children = waitpid(-1, NULL, WNOHANG) >= 0;
     bool is_removed = folder_remove(f->dir);
+    close(f->port);
     free(f);
     assert_true(is_removed);
     assert_int_equal(raylet, 0); /* both left in order */

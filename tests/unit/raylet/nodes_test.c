@@ -198,6 +198,25 @@ static void tasks_run_on_the_other_node(void **state)
     assert_int_equal(ended(c)->code, MT_OK);
 }
 
+/* A process that does nothing, for a task to last as long as it is there. */
+static pid_t hold_make(void)
+{
+    pid_t parent = getpid(), pid = fork();
+    assert_true(pid >= 0);
+    if (pid > 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (getppid() == parent)
+        pause();
+    _exit(0);
+}
+
+static void hold_end(pid_t pid)
+{
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 static void a_death_there_is_told_here_with_what_never_began(void **state)
 {
     struct fixture    *f = *state;
@@ -209,9 +228,11 @@ static void a_death_there_is_told_here_with_what_never_began(void **state)
     struct client_lane *lane = grant(c, &g);
     struct ctl_monitor  watch = {.process = g.peer, .node = g.peer_node};
     client_up(c, CTL_MONITOR, &watch, sizeof watch);
-    client_task(lane, 0, TASK_SLOW, 300);
+    pid_t hold = hold_make();
+    client_task(lane, 0, TASK_HOLD, (uint64_t)hold);
     client_task(lane, 1, TASK_CRASH, 0);
     client_task(lane, 2, TASK_DOUBLE, 1);
+    hold_end(hold);
     assert_true(client_outcome(lane, &r, WAIT_MS));
     assert_int_equal(r.slot, 0);
     lane_claim_clear(&lane_claims_of(lane->memory)[0]);
@@ -241,13 +262,15 @@ static void an_unstarted_task_is_taken_back_from_there(void **state)
     define_class(c, 1, "gold", 0);
     demand(c, 1, 1);
     struct client_lane *lane = grant(c, &g);
-    client_task(lane, 0, TASK_SLOW, 3000);
+    pid_t               hold = hold_make();
+    client_task(lane, 0, TASK_HOLD, (uint64_t)hold);
     client_task(lane, 1, TASK_DOUBLE, 1);
-    usleep(100000);
+    usleep(100000); /* it is there */
     client_revoke(lane, 1);
     assert_true(client_outcome(lane, &r, WAIT_MS));
-    assert_int_equal(r.kind, LANE_RETURNED); /* before the slow one is done */
+    assert_int_equal(r.kind, LANE_RETURNED); /* before the other one is done */
     assert_int_equal(r.slot, 1);
+    hold_end(hold);
     assert_true(client_outcome(lane, &r, WAIT_MS));
     assert_int_equal(r.kind, LANE_DONE);
 }
