@@ -76,17 +76,19 @@ static manta_status write_file(const char *path, mt_view bytes, manta_error *e)
 
 static manta_status backup(struct ctl_client *c, const char *file, manta_error *e)
 {
-    struct arrival a = {0};
-    char           detail[MT_ERROR_BYTES_MAX] = "";
-    uint64_t       end = ctl_now_ms() + (uint64_t)c->timeout_ms;
-    mt_status      st;
-    for (unsigned n = 0;; n++) {
+    struct arrival      a = {0};
+    char                detail[MT_ERROR_BYTES_MAX] = "";
+    struct ctl_patience patience = ctl_patience_of(c->timeout_ms);
+    mt_status           st;
+    for (;;) {
+        (void)ctl_try_begin(&patience, ctl_half_of(c->timeout_ms)); /* it takes as long as pieces come */
         a.bytes.size = a.size = 0;
         st = fetch(c, &a, detail);
-        if (!ctl_may_retry(st) || ctl_now_ms() >= end)
+        if (!ctl_try_end(&patience) || !ctl_may_retry(st))
             break;
         ctl_reconnect(c, st.code, detail);
-        ctl_pause(n);
+        if (!ctl_try_pause(&patience))
+            break;
     }
     manta_status done = st.code == 0 ? write_file(file, mt_buf_view(&a.bytes), e)
                                      : ctl_fail(e, st.code, MANTA_NOT_DONE, "the state of the head at %s: %s", c->place.address,

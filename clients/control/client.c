@@ -110,42 +110,31 @@ static uint32_t one_try_ms(const struct ctl_client *c, unsigned silent, uint32_t
     return ctl_place_has_others(&c->place) && each_ms <= MT_CALL_MS && limit < each_ms ? limit : each_ms;
 }
 
-/* What a try has cost of the patience. A process that stood still, as its whole machine may for seconds, has asked nobody then. */
-static int64_t asked_ms(uint64_t began_ms, uint32_t limit_ms)
-{
-    uint64_t took = ctl_now_ms() - began_ms;
-    return (int64_t)(took < limit_ms ? took : limit_ms);
-}
-
 manta_status ctl_call(struct ctl_client *c, const char *method, const ProtobufCMessage *request,
                       const ProtobufCMessageDescriptor *reply_type, int64_t patience_ms, uint32_t each_ms,
                       ProtobufCMessage **out_reply, manta_error *e)
 {
-    mt_buf         bytes = {0}, reply = {0};
-    struct refusal last = {0}, said = {0}; /* of the last try; and the last one that a head has given */
-    bool           is_cut;
-    int64_t        left = patience_ms;
-    unsigned       silent = 0; /* tries that nobody answered */
-    mt_status      st = rpc_pack(request, &bytes);
+    mt_buf              bytes = {0}, reply = {0};
+    struct refusal      last = {0}, said = {0}; /* of the last try; and the last one that a head has given */
+    bool                is_cut;
+    struct ctl_patience patience = ctl_patience_of(patience_ms);
+    unsigned            silent = 0; /* tries that nobody answered */
+    mt_status           st = rpc_pack(request, &bytes);
     if (st.code != 0)
         return ctl_fail(e, st.code, MANTA_NOT_DONE, "the request is larger than %d MiB: fewer files or arguments",
                         MT_CONTROL_BYTES_MAX >> 20);
-    for (unsigned n = 0;; n++) {
-        uint64_t began = ctl_now_ms();
-        uint32_t limit = one_try_ms(c, silent, each_ms);
-        is_cut = left < limit;
-        limit = is_cut ? (uint32_t)left : limit;
+    for (;;) {
+        uint32_t wanted = one_try_ms(c, silent, each_ms), limit = ctl_try_begin(&patience, wanted);
+        is_cut = limit < wanted;
         memcpy(last.address, c->place.address, sizeof last.address);
         last.st = st = rpc_call_blocking(c->channel, method, mt_buf_view(&bytes), limit, 0, &reply, last.detail);
-        left -= asked_ms(began, limit);
-        if (!ctl_may_retry(st) || left <= 0 || (st.code && ctl_is_foreign_certificate(last.detail)))
+        if (!ctl_try_end(&patience) || !ctl_may_retry(st) || (st.code && ctl_is_foreign_certificate(last.detail)))
             break;
         silent += st.code == MT_ETIMEDOUT;
         if (st.code == MT_ENOTLEADER || st.code == MT_EAGAIN)
             said = last;
         ctl_reconnect(c, st.code, last.detail);
-        left -= ctl_pause(n);
-        if (left <= 0)
+        if (!ctl_try_pause(&patience))
             break;
     }
     mt_buf_fini(&bytes);
@@ -188,7 +177,7 @@ static manta_status hello(struct ctl_client *c, manta_error *e)
     ProtobufCMessage          *reply;
     int64_t                    patience = c->timeout_ms < MT_CTL_HELLO_MS ? c->timeout_ms : MT_CTL_HELLO_MS;
     manta_status st = ctl_call(c, "/manta.v1.Head/HasBlobs", &request.base, &manta__v1__has_blobs_reply__descriptor, patience,
-                               (uint32_t)(patience + 1) / 2, &reply, e);
+                               ctl_half_of(patience), &reply, e);
     if (st == MANTA_OK)
         rpc_unpack_free(reply);
     else if (e)

@@ -49,6 +49,34 @@ uint64_t     ctl_now_ms(void);
 /* Sleeps before try number `n` (from 0), with some spread; says for how long it meant to, in milliseconds. */
 uint32_t ctl_pause(unsigned n);
 
+/* How long tries go on while a head is away. It counts what they were given, not what they took: a process that stood still, as its
+ * whole machine may for seconds, has asked nobody then.
+ *
+ *   for (;;) { limit = ctl_try_begin(); a try with that limit; if (it is good || !ctl_try_end() || !ctl_try_pause()) break; }
+ */
+struct ctl_patience {
+    int64_t  left_ms;
+    uint64_t began_ms; /* of the present try */
+    uint32_t given_ms;
+    unsigned tries;
+};
+static inline struct ctl_patience ctl_patience_of(int64_t ms)
+{
+    return (struct ctl_patience){.left_ms = ms};
+}
+/* A limit with which there are two tries at least: the first may be lost with a machine that stood still. */
+static inline uint32_t ctl_half_of(int64_t patience_ms)
+{
+    int64_t half = patience_ms / 2 + 1;
+    return half < UINT32_MAX ? (uint32_t)half : UINT32_MAX;
+}
+/* A try begins, with that limit, or with what is left if that is less: gives it. */
+uint32_t ctl_try_begin(struct ctl_patience *p, uint32_t limit_ms);
+/* It is over. False: nothing is left for another one. */
+bool ctl_try_end(struct ctl_patience *p);
+/* Sleeps before the next one, likewise. */
+bool ctl_try_pause(struct ctl_patience *p);
+
 /* ---- place.c ---- */
 
 /* Finds the cluster. *e is filled on failure. */

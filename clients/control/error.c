@@ -48,3 +48,23 @@ uint32_t ctl_pause(unsigned n)
     mt_sleep_ms((int)ms);
     return (uint32_t)ms;
 }
+
+uint32_t ctl_try_begin(struct ctl_patience *p, uint32_t limit_ms)
+{
+    p->began_ms = ctl_now_ms();
+    p->given_ms = p->left_ms < limit_ms ? (uint32_t)p->left_ms : limit_ms;
+    return p->given_ms;
+}
+
+bool ctl_try_end(struct ctl_patience *p)
+{
+    uint64_t took = ctl_now_ms() - p->began_ms;
+    p->left_ms -= (int64_t)(took < p->given_ms ? took : p->given_ms);
+    return p->left_ms > 0;
+}
+
+bool ctl_try_pause(struct ctl_patience *p)
+{
+    p->left_ms -= ctl_pause(p->tries++);
+    return p->left_ms > 0;
+}

@@ -179,15 +179,17 @@ static mt_status put_try(struct ctl_client *c, const struct ctl_file *file, char
 
 static manta_status put(struct ctl_client *c, const struct ctl_file *file, manta_error *e)
 {
-    char      text[MT_ERROR_BYTES_MAX];
-    uint64_t  end = ctl_now_ms() + (uint64_t)c->timeout_ms;
-    mt_status st;
-    for (unsigned n = 0;; n++) {
+    char                text[MT_ERROR_BYTES_MAX];
+    struct ctl_patience patience = ctl_patience_of(c->timeout_ms);
+    mt_status           st;
+    for (;;) {
+        (void)ctl_try_begin(&patience, ctl_half_of(c->timeout_ms)); /* it takes as long as something gets through */
         st = put_try(c, file, text);
-        if (!ctl_may_retry(st) || ctl_now_ms() >= end)
+        if (!ctl_try_end(&patience) || !ctl_may_retry(st))
             break;
         ctl_reconnect(c, st.code, text);
-        ctl_pause(n);
+        if (!ctl_try_pause(&patience))
+            break;
     }
     if (st.code == MT_ECORRUPT)
         return ctl_fail(e, st.code, MANTA_NOT_DONE, "file %.200s changed while it was uploaded: submit again", file->source);

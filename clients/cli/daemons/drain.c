@@ -132,14 +132,16 @@ static int step_down(const struct cli_args *args, manta_client *client)
     if (manta_nodes_list(client, &nodes, &count, &before, &e) != MANTA_OK)
         return cli_fail("%s", e.message);
     free(nodes);
-    uint64_t begun = ctl_now_ms();
+    uint64_t            begun = ctl_now_ms();
+    struct ctl_patience patience = ctl_patience_of(MT_CTL_PATIENCE_MS);
     if (manta_cluster_step_down(client, "manta head step-down", &e) != MANTA_OK)
         return cli_fail("%s", e.message);
     do {
+        (void)ctl_try_begin(&patience, MT_CTL_TRY_MS);
         if (manta_nodes_list(client, &nodes, &count, &after, &e) != MANTA_OK)
             return cli_fail("%s has stepped down, and no other head answers: %s", before.address, e.message);
         free(nodes);
-    } while (after.head_epoch == before.head_epoch && ctl_now_ms() - begun < MT_CTL_PATIENCE_MS);
+    } while (after.head_epoch == before.head_epoch && ctl_try_end(&patience));
     if (after.head_epoch == before.head_epoch)
         return cli_fail("%s still leads", before.address);
     printf("%s leads now (epoch %llu), after %llu ms; %s stands by\n", after.address, (unsigned long long)after.head_epoch,

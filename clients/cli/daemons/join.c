@@ -100,13 +100,14 @@ static void exchange_close(struct exchange *x)
  * ticket. Of several one may stand still with its port open, so the first tries are short. */
 static mt_status exchange_ask(struct exchange *x, ProtobufCMessage **out_reply)
 {
-    mt_buf    reply = {0};
-    uint64_t  end = ctl_now_ms() + MT_CALL_MS;
-    uint32_t  limit = mt_address_count(x->place.heads) > 1 ? MT_CTL_TRY_MS : MT_CALL_MS;
-    mt_status st;
-    for (unsigned n = 0;; n++) {
-        st = rpc_call_blocking(x->channel, "/manta.v1.Head/Certify", mt_buf_view(&x->request), limit, 0, &reply, x->detail);
-        if (!ctl_may_retry(st) || ctl_now_ms() >= end || (st.code && ctl_is_foreign_certificate(x->detail)))
+    mt_buf              reply = {0};
+    struct ctl_patience patience = ctl_patience_of(MT_CALL_MS);
+    uint32_t            limit = mt_address_count(x->place.heads) > 1 ? MT_CTL_TRY_MS : ctl_half_of(MT_CALL_MS);
+    mt_status           st;
+    for (;;) {
+        st = rpc_call_blocking(x->channel, "/manta.v1.Head/Certify", mt_buf_view(&x->request), ctl_try_begin(&patience, limit), 0,
+                               &reply, x->detail);
+        if (!ctl_try_end(&patience) || !ctl_may_retry(st) || (st.code && ctl_is_foreign_certificate(x->detail)))
             break;
         if (st.code == MT_ETIMEDOUT && limit < MT_CALL_MS)
             limit *= 2;
@@ -114,7 +115,8 @@ static mt_status exchange_ask(struct exchange *x, ProtobufCMessage **out_reply)
             rpc_channel_kick(x->channel);
         else if ((st = dial(x)).code)
             return st;
-        ctl_pause(n);
+        if (!ctl_try_pause(&patience))
+            break;
     }
     if (st.code == 0)
         st = rpc_unpack(&manta__v1__certify_reply__descriptor, mt_buf_view(&reply), MT_CONTROL_BYTES_MAX, out_reply);

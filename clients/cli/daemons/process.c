@@ -143,15 +143,13 @@ enum { READY_ENDED = 0, READY_LATE = -1, READY_INTERRUPTED = -2 };
 /* How much was written before the daemon said that it is ready, or one of these. */
 static ssize_t wait_ready(int fd, char *line, size_t size)
 {
-    uint64_t end = ctl_now_ms() + MT_CLI_START_MS;
-    for (;;) {
+    struct ctl_patience patience = ctl_patience_of(MT_CLI_START_MS);
+    do {
         struct pollfd p[2] = {{fd, POLLIN, 0}, {interrupt_fd, POLLIN, 0}};
-        uint64_t      now = ctl_now_ms();
-        if (now >= end)
-            return READY_LATE;
-        if (poll(p, 2, (int)(end - now)) > 0)
+        if (poll(p, 2, (int)ctl_try_begin(&patience, MT_CTL_TRY_MS)) > 0)
             return p[1].revents ? READY_INTERRUPTED : read(fd, line, size);
-    }
+    } while (ctl_try_end(&patience));
+    return READY_LATE;
 }
 
 /* What did not get ready goes. The keeper is our own child, not reaped yet; the daemon is its. */
