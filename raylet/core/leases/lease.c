@@ -13,6 +13,7 @@
 #include "raylet/core/jobs/jobs.h"
 #include "raylet/core/leases/leases.h"
 #include "raylet/core/leases/parts.h"
+#include "raylet/core/leases/patience.h"
 #include "raylet/core/links/links.h"
 #include "raylet/core/pool/pool.h"
 

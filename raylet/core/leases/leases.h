@@ -10,11 +10,9 @@
 
 /* ---- class.c: what owners want ---- */
 
-bool     rlt_class_define(struct rlt *r, struct rlt_proc *owner, const uint8_t *payload); /* false: it breaks the rules */
-void     rlt_class_drop(struct rlt *r, struct rlt_class *c);
-void     rlt_class_wait(struct rlt *r, struct rlt_class *c);      /* puts it among the waiting, if it still wants */
-uint64_t rlt_class_patience(const struct rlt_class *c);           /* so long it counts on a lease that was asked back */
-void rlt_classes_learn(struct rlt *r, const struct rlt_lease *l); /* one that was asked back has come: those who waited for it */
+bool rlt_class_define(struct rlt *r, struct rlt_proc *owner, const uint8_t *payload); /* false: it breaks the rules */
+void rlt_class_drop(struct rlt *r, struct rlt_class *c);
+void rlt_class_wait(struct rlt *r, struct rlt_class *c); /* puts it among the waiting, if it still wants */
 void rlt_class_unschedulable(struct rlt *r, struct rlt_class *c, int32_t code, const char *text);
 bool rlt_node_could_ever(const struct rlt_node *n, const struct rlt_class *c);
 /* No worker of its job can be started on that node: it goes elsewhere, and where nothing is left its owner is told why. */

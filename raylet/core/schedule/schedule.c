@@ -13,6 +13,7 @@
  */
 #include "raylet/core/leases/leases.h"
 #include "raylet/core/leases/bundles.h"
+#include "raylet/core/leases/patience.h"
 #include "raylet/core/links/links.h"
 #include "raylet/core/pool/pool.h"
 #include "raylet/core/schedule/schedule.h"
