@@ -190,36 +190,48 @@ static void closed(struct rpc_stream_handler *handler, struct rpc_stream *stream
     pthread_mutex_unlock(&r->lock);
 }
 
-static struct timespec deadline(void)
+static struct timespec in_ms(int ms)
 {
     struct timespec end;
     clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += RIG_PATIENCE_MS / 1000;
+    end.tv_nsec += ms % 1000 * 1000000L;
+    end.tv_sec += ms / 1000 + end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
     return end;
+}
+
+static int say(struct fake_raylet *r, const Manta__V1__NodeToHead *m)
+{
+    mt_buf bytes = {0};
+    assert_int_equal(rpc_pack(&m->base, &bytes).code, MT_OK);
+    int code = rpc_stream_send(r->stream, mt_buf_view(&bytes)).code;
+    mt_buf_fini(&bytes);
+    return code;
 }
 
 void raylet_say(struct fake_raylet *r, const Manta__V1__NodeToHead *m)
 {
-    mt_buf bytes = {0};
-    assert_int_equal(rpc_pack(&m->base, &bytes).code, MT_OK);
-    assert_int_equal(rpc_stream_send(r->stream, mt_buf_view(&bytes)).code, MT_OK);
-    mt_buf_fini(&bytes);
+    assert_int_equal(say(r, m), MT_OK);
 }
 
 const Manta__V1__HeadToNode *raylet_next(struct fake_raylet *r, Manta__V1__HeadToNode__KindCase kind)
 {
-    struct timespec              end = deadline();
     const Manta__V1__HeadToNode *found = NULL;
-    int                          rc = 0;
-    pthread_mutex_lock(&r->lock);
-    while (!found && rc == 0) {
-        while (r->taken < r->count && !found)
-            if (r->messages[r->taken++]->kind_case == kind)
-                found = r->messages[r->taken - 1];
-        if (!found)
-            rc = pthread_cond_timedwait(&r->changed, &r->lock, &end);
+    for (int64_t end = mt_now_ms() + RIG_PATIENCE_MS; !found && mt_now_ms() < end;) {
+        struct timespec soon = in_ms(RIG_LIFE_MS);
+        int             rc = 0;
+        pthread_mutex_lock(&r->lock);
+        while (!found && rc == 0) {
+            while (r->taken < r->count && !found)
+                if (r->messages[r->taken++]->kind_case == kind)
+                    found = r->messages[r->taken - 1];
+            if (!found)
+                rc = pthread_cond_timedwait(&r->changed, &r->lock, &soon);
+        }
+        pthread_mutex_unlock(&r->lock);
+        if (!found && r->is_registered)
+            raylet_report(r);
     }
-    pthread_mutex_unlock(&r->lock);
     if (!found)
         fail_msg("the head did not send a message of kind %d", (int)kind);
     return found;
@@ -234,14 +246,14 @@ static void attach(struct fake_raylet *r, const struct daemon *d)
     snprintf(path, sizeof path, "%s/token", d->run);
     assert_int_equal(io_token_read(path, &token).code, MT_OK);
     assert_int_equal(rpc_channel_open(r->rpc, &channel, &r->channel).code, MT_OK);
-    r->is_closed = false;
+    r->is_closed = r->is_registered = false;
     r->handler = (struct rpc_stream_handler){message, NULL, NULL, closed};
     assert_int_equal(rpc_stream_open(r->channel, &config, &r->handler, &r->stream).code, MT_OK);
     Manta__V1__Register   reg = MANTA__V1__REGISTER__INIT;
     Manta__V1__NodeToHead m = MANTA__V1__NODE_TO_HEAD__INIT;
     Manta__V1__Resource   cpu = MANTA__V1__RESOURCE__INIT, *total[] = {&cpu};
     cpu.name = (char *)"CPU";
-    cpu.milli = 4000;
+    cpu.milli = RIG_CPU_MILLI;
     reg.version_min = reg.version_max = mt_release.wire.max;
     reg.boot = r->boot;
     reg.node = r->node;
@@ -257,11 +269,12 @@ static void attach(struct fake_raylet *r, const struct daemon *d)
     assert_int_equal(answer->code, MT_OK);
     r->node = answer->node;
     r->epoch = answer->epoch;
+    r->is_registered = true;
 }
 
 static void detach(struct fake_raylet *r)
 {
-    struct timespec end = deadline();
+    struct timespec end = in_ms(RIG_PATIENCE_MS);
     int             rc = 0;
     rpc_stream_cancel(r->stream);
     pthread_mutex_lock(&r->lock);
@@ -330,8 +343,13 @@ void raylet_report(struct fake_raylet *r)
 {
     Manta__V1__Report     report = MANTA__V1__REPORT__INIT;
     Manta__V1__NodeToHead m = MANTA__V1__NODE_TO_HEAD__INIT;
+    Manta__V1__Resource   cpu = MANTA__V1__RESOURCE__INIT, *free_here[] = {&cpu};
+    cpu.name = (char *)"CPU";
+    cpu.milli = RIG_CPU_MILLI;
+    report.free = free_here;
+    report.n_free = 1;
     report.version = ++r->version;
     m.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_REPORT;
     m.report = &report;
-    raylet_say(r, &m);
+    (void)say(r, &m);
 }

@@ -20,7 +20,14 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-enum { RIG_ARGS = 24, RIG_MESSAGES = 256, RIG_PATIENCE_MS = 60000, RIG_END = 1500 };
+enum {
+    RIG_ARGS = 24,
+    RIG_MESSAGES = 256,
+    RIG_PATIENCE_MS = 60000,
+    RIG_LIFE_MS = 500, /* so often a fake raylet says that it lives, while something is waited for */
+    RIG_END = 1500,
+    RIG_CPU_MILLI = 4000, /* of a fake raylet */
+};
 
 struct daemon {
     char        folder[64]; /* of the test; the head's is <folder>/run */
@@ -60,7 +67,7 @@ struct fake_raylet {
     pthread_cond_t            changed;
     Manta__V1__HeadToNode    *messages[RIG_MESSAGES];
     size_t                    count, taken;
-    bool                      is_closed;
+    bool                      is_closed, is_registered;
     uint64_t                  boot, version;
     uint32_t                  node, epoch;
 };
@@ -70,11 +77,13 @@ void raylet_open(struct fake_raylet *r, const struct daemon *d, uint64_t boot);
 void raylet_again(struct fake_raylet *r, const struct daemon *d);
 void raylet_close(struct fake_raylet *r);
 void raylet_say(struct fake_raylet *r, const Manta__V1__NodeToHead *message);
-/* The next message of that kind; others are passed over. Fails the test after RIG_PATIENCE_MS. */
+/* The next message of that kind; others are passed over. Reports meanwhile: to a node that says nothing for a while no job is sent.
+ * Fails the test after RIG_PATIENCE_MS. */
 const Manta__V1__HeadToNode *raylet_next(struct fake_raylet *r, Manta__V1__HeadToNode__KindCase kind);
 void raylet_job_state(struct fake_raylet *r, const char *id, uint32_t attempt, const char *state, int exit_code,
                       const char *reason);
 void raylet_log(struct fake_raylet *r, const char *id, uint32_t attempt, uint64_t offset, const char *text);
+/* That it lives; where nothing can be sent now, nothing is said. */
 void raylet_report(struct fake_raylet *r);
 
 #endif

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { JOBS_MAX = 100000, HEADS = 2 };
+enum { JOBS_MAX = 100000, HEADS = 2, LOCK_MS = 2000 };
 
 struct world {
     struct redis_server redis;
@@ -168,11 +168,13 @@ static void a_killed_leader_is_followed_at_once(void **state)
     int64_t begun = mt_now_ms();
     assert_int_equal(daemon_end(&w->heads[0], SIGKILL), SIGKILL);
     submit(w, c, "two"); /* the same client */
-    print_message("acknowledged again after %d ms\n", (int)(mt_now_ms() - begun));
+    int took = (int)(mt_now_ms() - begun);
+    print_message("acknowledged again after %d ms\n", took);
     manta_client_close(c);
     assert_int_equal(leader(w, &after, NULL), 1);
     assert_int_equal(after, before + 1);
-    assert_true(log_says(w, 1, "its process is gone"));
+    if (took < LOCK_MS / 2) /* a head that got no CPU for so long may find the lock gone, too */
+        assert_true(log_says(w, 1, "its process is gone"));
     check_job(w, "one");
     start(w, 0, false); /* as its keeper would: it has led, and another does now */
     wait_standby(w);

@@ -102,10 +102,14 @@ def address(p, name):
 
 
 def hand_over(p, release, at, to):
-    """The lead, to the head of that folder."""
-    wait_until(lambda: status(p, release, at)["standbys"] == address(p, to), f"the head of {to} stands by")
-    manta(p, release, "head", "step-down", at=at)
-    wait_until(lambda: status(p, release, at)["address"] == address(p, to), f"the head of {to} leads")
+    """The lead, to the head of that folder. One that does not come to take it within 3 s is asked once more: the old one leads again."""
+    def leads():
+        told = status(p, release, at)
+        if told["standbys"] == address(p, to):
+            manta(p, release, "head", "step-down", at=at)
+        return told["address"] == address(p, to)
+
+    wait_until(leads, f"the head of {to} stands by, and leads")
 
 
 def leave(p, release, at, name):
