@@ -7,6 +7,7 @@
 #include "clients/control/spent.h"
 #include "core/base/reserved.h"
 #include "core/base/rng.h"
+#include "core/text/amounts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -230,12 +231,6 @@ static manta_status check_indices(const manta_job *job, manta_error *e)
                  : MANTA_OK;
 }
 
-/* Of which there are thousandths (core/text/amounts.h). */
-static bool is_amount(double x)
-{
-    return x == 0 || (x >= 0.001 && x <= 1e12);
-}
-
 static manta_status check_job(const manta_job *job, manta_error *e)
 {
     if (!job)
@@ -249,9 +244,11 @@ static manta_status check_job(const manta_job *job, manta_error *e)
     if (job->time_s < 0 || job->work_s < 0 || job->resume_s < 0 || job->cpus < 0 || job->gpus < 0 || job->memory < 0)
         return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "job %.64s: time, work, resume, cpus, gpus and memory can't be negative",
                         job->id);
-    if (!is_amount(job->cpus) || !is_amount(job->gpus))
-        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "job %.64s wants %g CPUs and %g GPUs: an amount is 0, or from 0.001 to 1e12",
-                        job->id, job->cpus, job->gpus);
+    const char *wrong = mt_amount_wrong("CPU", job->cpus);
+    wrong = wrong ? wrong : mt_amount_wrong("GPU", job->gpus);
+    if (wrong)
+        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "job %.64s wants %g CPUs and %g GPUs: %s", job->id, job->cpus, job->gpus,
+                        wrong);
     for (size_t i = 0; job->after && job->after[i]; i++)
         if (!after_kind(job->after[i]))
             return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE,

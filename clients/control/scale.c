@@ -5,6 +5,7 @@
 #include "clients/control/control.h"
 
 #include "core/base/limits/scaler.h"
+#include "core/text/amounts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +105,31 @@ static bool config_make(struct making *m, const manta_scale_cluster *from, Manta
     return !m->is_short;
 }
 
+/* ---- amounts that there are not ---- */
+
+/* `what` has them, or wants them. */
+static manta_status resources_check(const char *what, const char *of, const manta_scale_resource *list, size_t count,
+                                    const char *(*wrong_of)(const char *name, double amount), manta_error *e)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *wrong = list[i].name ? wrong_of(list[i].name, list[i].amount) : "a name is NULL";
+        if (wrong)
+            return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "%s %.64s: %.32s: %g: %s", what, of, list[i].name ? list[i].name : "?",
+                            list[i].amount, wrong);
+    }
+    return MANTA_OK;
+}
+
+static manta_status cluster_check(const manta_scale_cluster *cluster, manta_error *e)
+{
+    manta_status st = MANTA_OK;
+    for (size_t i = 0; i < cluster->type_count && st == MANTA_OK; i++) {
+        const manta_scale_type *t = &cluster->types[i];
+        st = resources_check("type", t->name ? t->name : "?", t->resources, t->resource_count, mt_amount_wrong_of_node, e);
+    }
+    return st;
+}
+
 /* ---- the call ---- */
 
 static manta_status rows_take(const Manta__V1__ScaleReply *reply, manta_scale_row **out_rows, size_t *out_count, manta_error *e)
@@ -155,6 +181,8 @@ manta_status manta_scale_up(manta_client *client, const manta_scale_cluster *clu
         return st;
     if (!cluster || (out_rows && !out_count))
         return ctl_leave(client, ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "manta_scale_up: cluster is NULL, or out_count"));
+    if ((st = cluster_check(cluster, e)) != MANTA_OK)
+        return ctl_leave(client, st);
     request.op = OP_UP;
     request.config = &config;
     request.is_dry = is_dry;
@@ -183,6 +211,8 @@ manta_status manta_scale_request(manta_client *client, const char *name, const m
     manta_status            st = ctl_enter(client, "manta_scale_request", &c, e);
     if (st != MANTA_OK)
         return st;
+    if ((st = resources_check("request", name ? name : "?", resources, resource_count, mt_amount_wrong, e)) != MANTA_OK)
+        return ctl_leave(client, st);
     request.op = OP_WANT;
     request.want = &want;
     want.name = (char *)(uintptr_t)(name ? name : "");

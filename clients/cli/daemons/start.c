@@ -82,14 +82,14 @@ static bool check(const struct cli_args *args)
         return cli_usage(args, "%s", text), false;
     if (!resources_check(args))
         return false;
-    if (!cli_number(args, CLI_OPT_PORT, 0, &number))
+    if (!cli_whole(args, CLI_OPT_PORT, 0, UINT16_MAX, &number))
         return false;
-    if (number != (uint16_t)number)
-        return cli_usage(args, "--port \"%s\": a port from 0 to 65535 is wanted", args->values[CLI_OPT_PORT]), false;
-    return cli_number(args, CLI_OPT_NUM_CPUS, 0, &number) && cli_number(args, CLI_OPT_NUM_GPUS, 0, &number) &&
-           cli_number(args, CLI_OPT_STORE_MEMORY, 1 << 20, &number) && cli_number(args, CLI_OPT_MAX_BLOCKED, 1, &number) &&
-           cli_number(args, CLI_OPT_MAX_WORKERS, 1, &number) && cli_number(args, CLI_OPT_LIFETIME, 1, &number) &&
-           cli_number(args, CLI_OPT_DRAIN_LIMIT, 0, &number) && cli_number(args, CLI_OPT_JOB_PIDS, MT_RLT_JOB_PIDS_MIN, &number) &&
+    return cli_amount_of_node(args, CLI_OPT_NUM_CPUS, "CPU") && cli_amount_of_node(args, CLI_OPT_NUM_GPUS, "GPU") &&
+           cli_number(args, CLI_OPT_STORE_MEMORY, 1 << 20, &number) &&
+           cli_whole(args, CLI_OPT_MAX_BLOCKED, 1, MT_RLT_PROCS_MAX, &number) &&
+           cli_whole(args, CLI_OPT_MAX_WORKERS, 1, MT_RLT_PROCS_MAX, &number) && cli_number(args, CLI_OPT_LIFETIME, 1, &number) &&
+           cli_number(args, CLI_OPT_DRAIN_LIMIT, 0, &number) &&
+           cli_whole(args, CLI_OPT_JOB_PIDS, MT_RLT_JOB_PIDS_MIN, 1 << 22, &number) &&
            cli_number(args, CLI_OPT_MEMORY, 1, &number) && cli_number(args, CLI_OPT_ORPHAN_AFTER, 0, &number) &&
            cli_number(args, CLI_OPT_LOG_MAX, MT_CLI_LOG_BYTES_MIN, &number);
 }

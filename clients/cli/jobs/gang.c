@@ -66,7 +66,7 @@ static int submit(const struct cli_args *args, manta_client *client)
     double     retries = 0;
     if (!gang.name)
         return cli_usage(args, "--name is missing");
-    if (!cli_number(args, CLI_OPT_RETRIES, 0, &retries))
+    if (!cli_whole(args, CLI_OPT_RETRIES, 0, UINT32_MAX, &retries))
         return CLI_USAGE;
     gang.retries = (uint32_t)retries;
     while (*command && strcmp(*command, "--") != 0)

@@ -217,7 +217,7 @@ static bool notice_of(const struct cli_args *args, int32_t *out_signal, uint32_t
 static bool priority_of(const struct cli_args *args, int32_t *out)
 {
     double value = 0;
-    bool   is_fine = cli_number(args, CLI_OPT_PRIORITY, -1e9, &value) && value <= 1e9;
+    bool   is_fine = cli_whole(args, CLI_OPT_PRIORITY, -1e9, 1e9, &value);
     *out = is_fine ? (int32_t)value : 0;
     return is_fine;
 }
@@ -258,10 +258,10 @@ static int submit(const struct cli_args *args, manta_client *client)
     const char         *files[MT_CLI_LIST_MAX + 2];
     manta_error         e;
     if (!cli_number(args, CLI_OPT_NUM_CPUS, 0, &cpus) || !cli_number(args, CLI_OPT_NUM_GPUS, 0, &gpus) ||
-        !cli_number(args, CLI_OPT_RETRIES, 0, &retries) || !cli_time_limit(args, &time_s) || !array_of(args, &array, indices) ||
-        !priority_of(args, &priority) || !split_after(args, &after) || !cli_time_until(args, CLI_OPT_JOB_DEADLINE, &deadline_ms) ||
-        !cli_duration(args, CLI_OPT_WORK, &work_s) || !cli_duration(args, CLI_OPT_RESUME, &resume_s) ||
-        !notice_of(args, &signal, &notice_s))
+        !cli_whole(args, CLI_OPT_RETRIES, 0, UINT32_MAX, &retries) || !cli_time_limit(args, &time_s) ||
+        !array_of(args, &array, indices) || !priority_of(args, &priority) || !split_after(args, &after) ||
+        !cli_time_until(args, CLI_OPT_JOB_DEADLINE, &deadline_ms) || !cli_duration(args, CLI_OPT_WORK, &work_s) ||
+        !cli_duration(args, CLI_OPT_RESUME, &resume_s) || !notice_of(args, &signal, &notice_s))
         return CLI_USAGE;
     if (args->values[CLI_OPT_ARRAY] && args->values[CLI_OPT_FOLLOW])
         return cli_usage(args, "an array has a log for each of its jobs: manta job logs --follow ID.INDEX");
@@ -327,7 +327,7 @@ static int queue(const struct cli_args *args, manta_client *client)
     manta_error     e;
     manta_job_info *jobs;
     size_t          count, total;
-    if (!cli_number(args, CLI_OPT_LIMIT, 1, &limit))
+    if (!cli_whole(args, CLI_OPT_LIMIT, 1, 1e15, &limit))
         return CLI_USAGE;
     if (manta_job_queue(client, 0, args->filter_count ? SIZE_MAX : (size_t)limit, &jobs, &count, &total, &e) != MANTA_OK)
         return cli_fail("%s", e.message);

@@ -76,7 +76,7 @@ struct question {
 static bool question_read(const struct cli_args *args, const char *kind, double limit, const char *one_more_filter,
                           struct question *out)
 {
-    if (!cli_number(args, CLI_OPT_LIMIT, 1, &limit))
+    if (!cli_whole(args, CLI_OPT_LIMIT, 1, 1e15, &limit))
         return false;
     *out = (struct question){.look = {.kind = kind, .filters = out->filters, .limit = (size_t)limit}};
     for (size_t n = 0; n < args->filter_count; n++)

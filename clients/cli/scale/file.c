@@ -8,6 +8,7 @@
 
 #include "clients/cli/settings/settings.h"
 #include "core/base/limits/scaler.h"
+#include "core/text/amounts.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -91,7 +92,12 @@ static bool resource_read(const struct settings_at *at, const settings_value *va
     struct scale_pairs *p = user;
     const char         *text = plain(at, value);
     double              amount = 0;
-    if (!text || !amount_read(at, text, &amount) || !pair_add(at, text, p))
+    if (!text || !amount_read(at, text, &amount))
+        return false;
+    const char *wrong = mt_amount_wrong_of_node(at->name, amount);
+    if (wrong)
+        return settings_fail(at, "%s: %s", text, wrong);
+    if (!pair_add(at, text, p))
         return false;
     p->resources[p->count - 1] = (manta_scale_resource){p->names[p->count - 1], amount};
     return true;
@@ -228,8 +234,11 @@ static bool head_key(const struct settings_at *at, const settings_value *value, 
     double             cpus;
     if (strcmp(at->name, "cpus") != 0)
         return unknown(at, "cpus");
-    if (!text || !settings_number(at, text, &cpus) || (cpus < 0 && !settings_fail(at, "is less than nothing")))
+    if (!text || !settings_number(at, text, &cpus))
         return false;
+    const char *wrong = mt_amount_wrong_of_node("CPU", cpus);
+    if (wrong)
+        return settings_fail(at, "%s: %s", text, wrong);
     snprintf(f->head_cpus, sizeof f->head_cpus, "%.30s", text);
     return true;
 }

@@ -151,7 +151,7 @@ static int request(const struct cli_args *args, manta_client *client)
     manta_error          e;
     double               count = 1;
     int                  n = resources_read(args, &own, list);
-    if (n < 0 || !cli_number(args, CLI_OPT_COUNT, 0, &count))
+    if (n < 0 || !cli_whole(args, CLI_OPT_COUNT, 0, UINT32_MAX, &count))
         return CLI_USAGE;
     if (manta_scale_request(client, args->rest[0], list, (size_t)n, args->values[CLI_OPT_LABELS], (uint32_t)count, &e) != MANTA_OK)
         return cli_fail("%s", e.message);

@@ -22,7 +22,7 @@ bool cli_output_check(const struct cli_args *args)
 {
     const char *format = format_of(args);
     double      limit;
-    if (!cli_number(args, CLI_OPT_LIMIT, 1, &limit))
+    if (!cli_whole(args, CLI_OPT_LIMIT, 1, 1e15, &limit))
         return false;
     if (strcmp(format, "table") == 0 || strcmp(format, "wide") == 0 || strcmp(format, "json") == 0)
         return true;

@@ -26,9 +26,9 @@ static int create(const struct cli_args *args, manta_client *client)
         return cli_named_create(args, client);
     if (args->values[CLI_OPT_RIGHTS])
         return cli_usage(args, "--rights is of a token with a name: manta token create NAME --rights ...");
-    if (!cli_number(args, CLI_OPT_USES, 1, &uses) || !cli_number(args, CLI_OPT_VALID_S, 1, &valid_s))
+    if (!cli_whole(args, CLI_OPT_USES, 1, UINT32_MAX, &uses) || !cli_number(args, CLI_OPT_VALID_S, 1, &valid_s))
         return CLI_USAGE;
-    opts.uses = uses > UINT32_MAX ? UINT32_MAX : (uint32_t)uses;
+    opts.uses = (uint32_t)uses;
     opts.valid_ms = (uint64_t)(valid_s * 1000);
     if (manta_ticket_create(client, &opts, &join, &ticket, &e) != MANTA_OK)
         return cli_fail("%s", e.message);

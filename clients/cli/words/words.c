@@ -5,6 +5,7 @@
  * Owns: nothing. Thread: main.
  */
 #include "clients/cli/words/words.h"
+#include "core/text/amounts.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -163,6 +164,28 @@ bool cli_number(const struct cli_args *args, enum cli_option option, double leas
     }
     *out = value;
     return true;
+}
+
+bool cli_whole(const struct cli_args *args, enum cli_option option, double least, double most, double *out)
+{
+    double value = *out;
+    if (!cli_number(args, option, least, &value))
+        return false;
+    if (args->values[option] && (value > most || value != (double)(int64_t)value))
+        return cli_usage(args, "--%s \"%s\": a whole number from %.15g to %.15g is wanted", cli_options[option].name,
+                         args->values[option], least, most),
+               false;
+    *out = value;
+    return true;
+}
+
+bool cli_amount_of_node(const struct cli_args *args, enum cli_option option, const char *name)
+{
+    double      value = 0;
+    const char *wrong = cli_number(args, option, 0, &value) ? mt_amount_wrong_of_node(name, value) : "";
+    if (wrong && wrong[0])
+        cli_usage(args, "--%s \"%s\": %s", cli_options[option].name, args->values[option], wrong);
+    return !wrong;
 }
 
 manta_client *cli_connect(const struct cli_args *args)

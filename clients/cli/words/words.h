@@ -118,6 +118,10 @@ int cli_fail(const char *format, ...) MT_PRINTF(1, 2);
 void cli_shell_word(const char *text, char out[CLI_WORD_SIZE]);
 /* A number of at least `least`; false (and *out as it was) where the option was given and is none. */
 bool cli_number(const struct cli_args *args, enum cli_option option, double least, double *out);
+/* The same of whole numbers, up to `most`. */
+bool cli_whole(const struct cli_args *args, enum cli_option option, double least, double most, double *out);
+/* What a node has of a resource (core/text/amounts.h), likewise. */
+bool cli_amount_of_node(const struct cli_args *args, enum cli_option option, const char *name);
 /* A duration ("2h30m", "1-02:00:00"), and a time of the wall clock that is one from now or a date; false (and *out as it was)
  * likewise. */
 bool cli_duration(const struct cli_args *args, enum cli_option option, int64_t *out_s);

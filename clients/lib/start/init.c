@@ -16,6 +16,7 @@
 #include "clients/lib/start/start.h"
 
 #include "core/base/reserved.h"
+#include "core/text/amounts.h"
 #include "core/text/labels.h"
 
 #include <errno.h>
@@ -153,6 +154,11 @@ static manta_status check_opts(const manta_init_opts *o, manta_error *e)
                          "manta_init: num_cpus, num_gpus, store_memory, timeout_ms and max_blocked_workers can't be negative; "
                          "job_pids is 0 or at least %d",
                          MT_RLT_JOB_PIDS_MIN);
+    const char *wrong = mt_amount_wrong_of_node("CPU", o->num_cpus);
+    if (wrong)
+        return lib_error(e, MANTA_EINVAL, "manta_init: num_cpus %g: %s", o->num_cpus, wrong);
+    if ((wrong = mt_amount_wrong_of_node("GPU", o->num_gpus)))
+        return lib_error(e, MANTA_EINVAL, "manta_init: num_gpus %g: %s", o->num_gpus, wrong);
     if (o->job_memory < 0 || (o->job_memory && o->job_memory < 1 << 20) || (o->store_memory && o->store_memory < 1 << 20))
         return lib_error(e, MANTA_EINVAL, "manta_init: store_memory and job_memory are 0 or at least 1 MiB");
     if (o->lineage_bytes < -1)

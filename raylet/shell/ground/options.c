@@ -158,6 +158,15 @@ static bool number(const char *text, double least, double most, double *out)
     return end != text && !*end && *out >= least && *out <= most;
 }
 
+/* What the node has of a resource. */
+static bool amount(const char *name, const char *text, double most, double *out)
+{
+    const char *wrong = number(text, 0, most, out) ? mt_amount_wrong_of_node(name, *out) : NULL;
+    if (wrong)
+        fprintf(stderr, "manta-raylet: %s \"%s\": %s\n", name, text, wrong);
+    return number(text, 0, most, out) && !wrong;
+}
+
 /* "nobody", "70000" or "70000-70999"; never root. */
 static mt_status users_read(const char *text, struct rlt_users *out)
 {
@@ -203,9 +212,9 @@ static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, c
     case OPT_LISTEN: o->listen = value; break;
     case OPT_TLS_FILE: o->tls_file = value; break;
     case OPT_INSECURE: o->is_insecure = true; break;
-    case OPT_CPUS: good = number(value, 0, 4096, &a->cpus); break;
-    case OPT_GPUS: good = number(value, 0, MT_RLT_GPUS_MAX, &a->gpus); break;
-    case OPT_MEMORY: good = number(value, 0, 1e15, &a->memory); break;
+    case OPT_CPUS: good = amount("CPU", value, 4096, &a->cpus); break;
+    case OPT_GPUS: good = amount("GPU", value, MT_RLT_GPUS_MAX, &a->gpus); break;
+    case OPT_MEMORY: good = amount("memory", value, 1e15, &a->memory); break;
     case OPT_STORE: good = number(value, 1 << 20, 1e15, &a->store); break;
     case OPT_JOB_MEMORY: good = number(value, 1 << 20, 1e15, &a->job); break;
     case OPT_CGROUP: o->cgroup = strcmp(value, "none") ? value : ""; break;
@@ -290,7 +299,7 @@ mt_status rlt_options_read(int argc, char **argv, struct rlt_options *out)
     out->until_ms = (uint64_t)(a.until * 1000);
     bool is_started = strstr(out->labels, "manta.instance=") != NULL;
     out->orphan_ms = a.orphan >= 0 ? (uint64_t)(a.orphan * 1000) : is_started ? MT_RLT_ORPHAN_MS : 0;
-    MT_TRY(add_resource(out, "CPU", 3, (int64_t)(a.cpus * 1000)));
+    MT_TRY(add_resource(out, "CPU", 3, (int64_t)(a.cpus * 1000 + 0.5)));
     MT_TRY(add_resource(out, "GPU", 3, (int64_t)a.gpus * 1000));
     return add_resource(out, "memory", 6, (int64_t)a.memory);
 }

@@ -199,6 +199,9 @@ static void init_errors(void)
     manta_error e;
     CHECK_CODE(manta_init(&test_argc, &test_argv, &(manta_init_opts){.num_cpus = -1}, &e), MANTA_EINVAL, &e);
     CHECK_CODE(manta_init(&test_argc, &test_argv, &(manta_init_opts){.num_gpus = -1}, &e), MANTA_EINVAL, &e);
+    CHECK_CODE(manta_init(&test_argc, &test_argv, &(manta_init_opts){.num_gpus = 1.5}, &e), MANTA_EINVAL, &e);
+    CHECK(strstr(e.message, "num_gpus 1.5: a node has whole GPUs"));
+    CHECK_CODE(manta_init(&test_argc, &test_argv, &(manta_init_opts){.num_cpus = 0.0001}, &e), MANTA_EINVAL, &e);
     CHECK_CODE(manta_init(&test_argc, &test_argv, &(manta_init_opts){.address = "/nowhere"}, &e), MANTA_ECONN, &e);
     CHECK_SAYS(e.message, "/nowhere");
     CHECK_SAYS(e.message, "manta start");

@@ -170,6 +170,19 @@ def words(p):
     for port in ("65536", "-1", "1.5", "http"):
         p.manta("start", "--head", f"--port={port}", want=2)
         has(f"--port \"{port}\": ", p.errors)
+    for words, said in ((["--num-gpus", "1.5"], '--num-gpus "1.5": a node has whole GPUs'),
+                        (["--num-cpus", "0.0001"], '--num-cpus "0.0001": an amount is 0, or from 0.001 to 1e12'),
+                        (["--max-workers", "1.5"], '--max-workers "1.5": a whole number from 1'),
+                        (["--job-pids", "100.5"], '--job-pids "100.5": a whole number')):
+        p.manta("start", "--head", *words, want=2)
+        has(said, p.errors)
+    raylet = subprocess.run([BIN / "manta-raylet", "--dir", p.root, "--num-gpus", "1.5"], capture_output=True, text=True, timeout=CALL_S)
+    equal(raylet.returncode != 0, True)
+    has('GPU "1.5": a node has whole GPUs', raylet.stderr)
+    p.manta("submit", "--retries", "1.5", "--", "true", want=2)
+    has('--retries "1.5": a whole number from 0', p.errors)
+    p.manta("submit", "--priority", "2e9", "--", "true", want=2)
+    has('--priority "2e9": a whole number from', p.errors)
     p.manta("start", "--head", "--labels", "zone", want=2)
     has("labels \"zone\": can't be read", p.errors)
     p.manta("start", "--head", "--max-blocked-workers", "0", want=2)
@@ -515,7 +528,9 @@ def users(p):
     p.manta("user", "set", "ann", "weight=2", "cpus=2", "waiting=1")
     p.manta("user", "set", "ann", "cpus=none", env=of["ann"], want=1)
     has("this needs admin", p.errors)
-    for words, text in ((["gpus=many"], "gpus=N is wanted"), (["colour=red"], "weight=N")):
+    for words, text in ((["gpus=many"], "gpus=N is wanted"), (["colour=red"], "weight=N"),
+                        (["cpus=0.0001"], '"cpus=0.0001": cpus=N is wanted, 0 or from 0.001 to 1e12, or cpus=none'),
+                        (["weight=0.0001"], '"weight=0.0001": weight=N (0, or 0.001 to 1000000)')):
         p.manta("user", "set", "ann", "weight=7", *words, want=1)
         has(text, p.errors)
     equal((rows()["ann"]["weight"], rows()["ann"]["cpus_max"], rows()["ann"]["gpus_max"]), (2, 2, None))

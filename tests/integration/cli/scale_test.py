@@ -393,6 +393,12 @@ def bad_files(p):
                              ("provider: {kind: local}\ntypes:\n  a:\n    resources: {CPU: 1}\n    min: 3\n    max: 1\n", 3,
                               "its max (1) is less than its min (3)"),
                              ("provider: {kind: local}\ntypes:\n  a:\n    resources: {CPU: lots}\n    max: 1\n", 4, "is no amount"),
+                             ("provider: {kind: local}\ntypes:\n  a:\n    resources: {GPU: 1.5}\n    max: 1\n", 4,
+                              "types.a.resources.GPU: 1.5: a node has whole GPUs"),
+                             ("provider: {kind: local}\ntypes:\n  a:\n    resources: {CPU: 0.0001}\n    max: 1\n", 4,
+                              "types.a.resources.CPU: 0.0001: an amount is 0, or from 0.001"),
+                             ("provider: {kind: local}\nhead: {cpus: 0.0001}\ntypes: {a: {resources: {CPU: 1}, max: 1}}\n", 2,
+                              "head.cpus: 0.0001: an amount is 0, or from 0.001"),
                              ("provider: {kind: local}\ntypes:\n  a:\n    resources: {CPU: 1}\n    max: -1\n", 5, "is a number from 0"),
                              ("provider: {kind: local}\ntypes:\n  a:\n    resources: {CPU: 1}\n    max: 1\n    spot: perhaps\n", 6, "types.a.spot"),
                              ("provider: {kind: local}\ntypes:\n  a:\n    resources: {CPU: 1}\n    max: 1\n    zones: [a, b, a]\n", 6,
@@ -413,6 +419,8 @@ def bad_files(p):
     up(p, "provider: {kind: local}\ntypes: {'a b': {resources: {CPU: 1}, max: 1}}\n", want=1)
     has("types.a b", p.errors)
     p.manta("scale", "request", "x", "--resources", "=", want=2)
+    p.manta("scale", "request", "x", "--num-cpus", "0.0001", want=1)
+    has("request x: CPU: 0.0001: an amount is 0, or from 0.001", p.errors)
     down(p)
     p.manta("scale", "request", "x", "--num-cpus", "1", want=1)
 

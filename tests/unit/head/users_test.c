@@ -402,9 +402,9 @@ static void what_can_never_be_is_refused(void **state)
 
 static void settings_are_checked(void **state)
 {
-    static const char *const bad[] = {"cpus=",     "cpus=-1",     "cpus=many",  "cpus",       "gpus=1x",
-                                      "memory=5Q", "running=1.5", "weight=-1",  "weight=1e9", "",
-                                      "weights=2", "waiting=nan", "weight=none"};
+    static const char *const bad[] = {"cpus=0.0004", "gpus=1e13", "cpus=",     "cpus=-1",     "cpus=many",
+                                      "cpus",        "gpus=1x",   "memory=5Q", "running=1.5", "weight=-1",
+                                      "weight=1e9",  "",          "weights=2", "waiting=nan", "weight=none"};
     struct rig_node          node;
     uint64_t                 ann;
     char                     text[256];

@@ -55,9 +55,28 @@ static void what_is_wrong_is_named(void **state)
     refused(many, "too many");
 }
 
+static void what_is_no_amount_is_refused(void **state)
+{
+    (void)state;
+    assert_null(mt_amount_wrong("CPU", 0));
+    assert_null(mt_amount_wrong("CPU", 0.001));
+    assert_non_null(mt_amount_wrong("CPU", 0.0009));
+    assert_non_null(mt_amount_wrong("CPU", -1));
+    assert_non_null(mt_amount_wrong("CPU", 1e13));
+    assert_non_null(mt_amount_wrong("CPU", 0.0 / 0.0));
+    assert_null(mt_amount_wrong("memory", 1e15));
+    assert_non_null(mt_amount_wrong("memory", 0.5));
+    assert_null(mt_amount_wrong("GPU", 1.5)); /* a placement group's, say */
+    assert_null(mt_amount_wrong_of_node("GPU", 2));
+    assert_non_null(mt_amount_wrong_of_node("GPU", 1.5));
+    assert_non_null(mt_amount_wrong_of_node("GPU", 0.5));
+    assert_null(mt_amount_wrong_of_node("CPU", 1.5));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_no_amount_is_refused),
         cmocka_unit_test(pairs_are_read_in_order),
         cmocka_unit_test(what_is_wrong_is_named),
     };

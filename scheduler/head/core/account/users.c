@@ -9,6 +9,7 @@
 #include "scheduler/head/core/account/private.h"
 
 #include "core/base/plant.h"
+#include "core/text/amounts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -153,7 +154,7 @@ const char *head_users_check(const struct head *h)
 
 /* ---- settings ---- */
 
-/* "16", "0.5", "64G", "none". False: it is none of these. */
+/* "16", "0.5", "64G", "none". False: it is none of these, or would be rounded to nothing. */
 static bool read_amount(enum user_bound which, const char *text, uint64_t *out)
 {
     char  *end;
@@ -170,6 +171,8 @@ static bool read_amount(enum user_bound which, const char *text, uint64_t *out)
     for (int i = 0; unit && i <= unit - units; i++)
         value *= 1024;
     end += unit != NULL;
+    if (bounds[which].unit == 1000 && mt_amount_wrong("CPU", value))
+        return false;
     value *= (double)bounds[which].unit;
     if (*end || !(value <= 1e18) || (bounds[which].unit == 1 && value != (double)(uint64_t)value))
         return false;
@@ -187,15 +190,16 @@ static int32_t read_setting(const char *text, struct account *a, char *out_text,
             continue;
         if (read_amount((enum user_bound)i, value, &a->bounds[i]))
             return MT_OK;
-        snprintf(out_text, size, "\"%.80s\": %s=N is wanted, or %s=none", text, bounds[i].key, bounds[i].key);
+        snprintf(out_text, size, "\"%.80s\": %s=N is wanted, %s, or %s=none", text, bounds[i].key,
+                 bounds[i].unit == 1000 ? "0 or from 0.001 to 1e12" : "a whole number", bounds[i].key);
         return MT_EINVAL;
     }
     if (key == 6 && strncmp(text, "weight", 6) == 0 && read_amount(USER_CPU, value, &weight) && weight <= 1000000000) {
         a->weight_milli = weight;
         return MT_OK;
     }
-    snprintf(out_text, size, "\"%.80s\": weight=N (0 to 1000000), or cpus, gpus, memory, running, waiting=N (or none) is wanted",
-             text);
+    snprintf(out_text, size,
+             "\"%.80s\": weight=N (0, or 0.001 to 1000000), or cpus, gpus, memory, running, waiting=N (or none) is wanted", text);
     return MT_EINVAL;
 }
 
