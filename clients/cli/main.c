@@ -195,25 +195,6 @@ static const struct verb *verb_find(int count, char *const *words, int *used)
 
 /* ---- words that are almost right ---- */
 
-enum { NEAR_MAX = 2 }; /* letters apart */
-
-/* Which of the words that there are may have been meant: the nearest, or one that begins so. */
-struct near {
-    const char *word, *best;
-    size_t      apart;
-};
-
-static void near_look(struct near *n, const char *candidate)
-{
-    size_t size = strlen(n->word);
-    bool   begins_so = size >= 2 && strncmp(candidate, n->word, size) == 0;
-    size_t apart = begins_so ? 1 : mt_letters_apart(n->word, candidate);
-    if (apart > NEAR_MAX || apart >= size || (n->best && apart >= n->apart))
-        return;
-    n->apart = apart;
-    n->best = candidate;
-}
-
 /* The first verb of two words whose second one it is: "logs", "nodes". NULL: there is none. */
 static const char *verb_with(const char *second)
 {
@@ -228,19 +209,19 @@ static const char *verb_with(const char *second)
 /* The option that is nearest to one that the verb does not have: "--nmae", "--nmae=x". */
 static void suggest_option(const struct verb *verb, const char *given)
 {
-    char        word[64];
-    struct near n = {.word = word};
+    char           word[64];
+    struct mt_near n = {.word = word};
     if (strncmp(given, "--", 2) != 0)
         return;
     snprintf(word, sizeof word, "%.*s", (int)strcspn(given + 2, "="), given + 2);
     for (int i = 0; i < CLI_OPTIONS; i++)
         if ((verb->options | BIT(HELP)) & (bits)1 << i)
-            near_look(&n, cli_options[i].name);
+            mt_near_look(&n, cli_options[i].name);
     for (int i = 0; !n.best && i < CLI_OPTIONS; i++) {
-        const char *last = strrchr(cli_options[i].name, '-'); /* "--cpus" for "--num-cpus" */
-        struct near of = {.word = word};
+        const char    *last = strrchr(cli_options[i].name, '-'); /* "--cpus" for "--num-cpus" */
+        struct mt_near of = {.word = word};
         if (last && verb->options & (bits)1 << i)
-            near_look(&of, last + 1);
+            mt_near_look(&of, last + 1);
         n.best = of.best ? cli_options[i].name : NULL;
     }
     if (n.best && strcmp(n.best, word) != 0)
@@ -269,19 +250,19 @@ static void print_verbs_of(FILE *to, const char *first)
 /* The verb of two words that is nearest to two: "lst tasks". NULL: there is none. */
 static const char *verb_near(const char *first, const char *second)
 {
-    char        both[64];
-    struct near n = {.word = both};
+    char           both[64];
+    struct mt_near n = {.word = both};
     snprintf(both, sizeof both, "%s %s", first, second);
     for (int i = 0; i < VERBS; i++)
         if (strchr(verbs[i].name, ' '))
-            near_look(&n, verbs[i].name);
+            mt_near_look(&n, verbs[i].name);
     return n.best;
 }
 
 /* Who typed no verb: says which is nearest, or, behind the first word of several, which there are. */
 static int no_verb(int count, char *const *words, bool is_first_known)
 {
-    struct near n = {.word = is_first_known && count > 1 ? words[1] : words[0]};
+    struct mt_near n = {.word = is_first_known && count > 1 ? words[1] : words[0]};
     if (is_first_known && (count < 2 || is_help(words[1]))) {
         fprintf(count < 2 ? stderr : stdout, count < 2 ? "manta %s: say what:\n" : "usage: manta %s VERB [OPTION...]\n", words[0]);
         print_verbs_of(count < 2 ? stderr : stdout, words[0]);
@@ -292,7 +273,7 @@ static int no_verb(int count, char *const *words, bool is_first_known)
     n.best = is_first_known ? NULL : verb_with(words[0]); /* at 0 letters: nothing is nearer */
     for (int i = 0; i < VERBS; i++)
         if (!is_first_known || is_of(&verbs[i], words[0]))
-            near_look(&n, is_first_known ? strchr(verbs[i].name, ' ') + 1 : verbs[i].name);
+            mt_near_look(&n, is_first_known ? strchr(verbs[i].name, ' ') + 1 : verbs[i].name);
     if (!n.best && !is_first_known && count > 1)
         n.best = verb_near(words[0], words[1]);
     if (n.best)

@@ -4,7 +4,11 @@
  */
 #include "core/text/near.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
+
+enum { NEAR_MAX = 2 }; /* letters apart */
 
 static size_t least(size_t a, size_t b)
 {
@@ -27,4 +31,40 @@ size_t mt_letters_apart(const char *a, const char *b)
         }
     }
     return d[m % 3][n];
+}
+
+static const char *lowered(const char *word, char out[MT_NEAR_BYTES_MAX + 1])
+{
+    size_t size = strnlen(word, MT_NEAR_BYTES_MAX);
+    for (size_t i = 0; i < size; i++)
+        out[i] = (char)(word[i] >= 'A' && word[i] <= 'Z' ? word[i] + ('a' - 'A') : word[i]);
+    out[size] = 0;
+    return out;
+}
+
+void mt_near_look(struct mt_near *near, const char *candidate)
+{
+    char   a[MT_NEAR_BYTES_MAX + 1], b[MT_NEAR_BYTES_MAX + 1];
+    size_t size = strlen(near->word);
+    bool   begins_so = size >= 2 && strncasecmp(candidate, near->word, size) == 0;
+    size_t apart = begins_so ? candidate[size] != 0 : mt_letters_apart(lowered(near->word, a), lowered(candidate, b));
+    if (apart > NEAR_MAX || apart >= size || (near->best && apart >= near->apart))
+        return;
+    near->apart = apart;
+    near->best = candidate;
+}
+
+bool mt_word_is_of(const char *word, const char *const *words, char *text, size_t size)
+{
+    struct mt_near near = {.word = word};
+    int            at;
+    for (const char *const *w = words; *w; w++) {
+        if (strcmp(*w, word) == 0)
+            return true;
+        mt_near_look(&near, *w);
+    }
+    at = near.best ? snprintf(text, size, "did you mean %s? There are", near.best) : snprintf(text, size, "there are");
+    for (const char *const *w = words; *w && at > 0 && (size_t)at < size; w++)
+        at += snprintf(text + at, size - (size_t)at, "%s%s", w == words ? " " : w[1] ? ", " : " and ", *w);
+    return false;
 }

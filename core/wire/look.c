@@ -6,6 +6,8 @@
  */
 #include "core/wire/look.h"
 
+#include "core/text/near.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -20,8 +22,22 @@ static const struct {
 
 static const char *const state_texts[] = {
 #define X(name) #name,
-    LANE_TASK_STATES(X)
+    LANE_TASK_STATES(X) NULL,
+};
+const char *const lane_actor_states[] = {LANE_ACTOR_STATES(X) NULL};
+const char *const lane_worker_states[] = {LANE_WORKER_STATES(X) NULL};
 #undef X
+const char *const lane_roles[] = {"driver", "zygote", "worker", NULL};
+const char *const lane_value_kinds[] = {"value", "copy", "spilled", NULL};
+
+static const struct {
+    enum lane_look_kind kind;
+    const char *column, *const *words;
+} closed[] = {
+    {LANE_LOOK_TASKS, "state", state_texts},         {LANE_LOOK_TASK_SUMMARY, "state", state_texts},
+    {LANE_LOOK_ACTORS, "state", lane_actor_states},  {LANE_LOOK_WORKERS, "state", lane_worker_states},
+    {LANE_LOOK_WORKERS, "role", lane_roles},         {LANE_LOOK_OBJECTS, "kind", lane_value_kinds},
+    {LANE_LOOK_STACKS, "state", lane_worker_states}, {LANE_LOOK_STACKS, "role", lane_roles},
 };
 
 enum lane_look_kind lane_look_find(const char *word)
@@ -59,6 +75,19 @@ static void list_columns(enum lane_look_kind kind, char *text, size_t size)
         at += (size_t)snprintf(text + at, size - at, " %s", *column);
 }
 
+/* EINVAL: the column has a few words only, and never this one. */
+static mt_status value_check(enum lane_look_kind kind, const char *column, const char *value, char *text, size_t text_size)
+{
+    char known[400];
+    for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
+        if (closed[i].kind == kind && strcmp(closed[i].column, column) == 0 &&
+            !mt_word_is_of(value, closed[i].words, known, sizeof known)) {
+            snprintf(text, text_size, "filter: no %s of %s is \"%.60s\"; %s", column, kinds[kind].word, value, known);
+            return mt_error(MT_EINVAL, 0, "filter");
+        }
+    return mt_ok();
+}
+
 mt_status lane_look_filter(struct lane_look *look, const char *words, char *text, size_t text_size)
 {
     enum lane_look_kind kind = (enum lane_look_kind)look->kind;
@@ -79,6 +108,7 @@ mt_status lane_look_filter(struct lane_look *look, const char *words, char *text
     for (uint16_t i = 0; kinds[kind].columns[i]; i++) {
         if (strlen(kinds[kind].columns[i]) != length || strncmp(kinds[kind].columns[i], words, length))
             continue;
+        MT_TRY(value_check(kind, kinds[kind].columns[i], equals + 1, text, text_size));
         f->column = i;
         f->is_not = is_not;
         snprintf(f->value, sizeof f->value, "%s", equals + 1);

@@ -58,6 +58,22 @@ enum lane_task_state {
         LANE_TASK_STATE_COUNT,
 };
 
+/* Words of other columns that have a few only, each list ended by NULL. A filter may name no others. */
+/* clang-format off */
+#define LANE_ACTOR_STATES(X)  X(PENDING_CREATION) X(ALIVE) X(RESTARTING) X(DEAD)
+#define LANE_WORKER_STATES(X) X(STARTING) X(ALIVE) X(IDLE) X(LEASED) X(BLOCKED) X(ACTOR) X(DYING) X(ENDED)
+/* clang-format on */
+enum lane_worker_state {
+#define X(name) LANE_WORKER_##name,
+    LANE_WORKER_STATES(X)
+#undef X
+};
+enum lane_value_kind { LANE_VALUE_OWN, LANE_VALUE_COPY, LANE_VALUE_SPILLED };
+extern const char *const lane_actor_states[];  /* from PENDING_CREATION on, as the states of an actor go */
+extern const char *const lane_worker_states[]; /* by enum lane_worker_state */
+extern const char *const lane_roles[];         /* by enum ctl_role, less CTL_DRIVER */
+extern const char *const lane_value_kinds[];   /* by enum lane_value_kind */
+
 struct lane_filter {
     uint16_t column;
     uint16_t is_not;

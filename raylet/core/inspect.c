@@ -8,18 +8,19 @@
 #include "raylet/core/links/links.h"
 
 #include "core/text/labels.h"
+#include "core/wire/look.h"
 
 #include <stdio.h>
 
-static const char *state_of(const struct rlt_proc *p)
+static enum lane_worker_state state_of(const struct rlt_proc *p)
 {
     if (p->state != PROC_ALIVE)
-        return p->state == PROC_GREETING ? "STARTING" : "DYING";
+        return p->state == PROC_GREETING ? LANE_WORKER_STARTING : LANE_WORKER_DYING;
     if (p->role != CTL_WORKER)
-        return "ALIVE";
+        return LANE_WORKER_ALIVE;
     if (!p->lease)
-        return "IDLE";
-    return p->is_blocked ? "BLOCKED" : p->lease->kind == LEASE_ACTOR ? "ACTOR" : "LEASED";
+        return LANE_WORKER_IDLE;
+    return p->is_blocked ? LANE_WORKER_BLOCKED : p->lease->kind == LEASE_ACTOR ? LANE_WORKER_ACTOR : LANE_WORKER_LEASED;
 }
 
 void rlt_each_proc(const struct rlt *r, void (*fn)(void *user, const struct rlt_proc_view *view), void *user)
@@ -30,7 +31,7 @@ void rlt_each_proc(const struct rlt *r, void (*fn)(void *user, const struct rlt_
                                        .conn = p->conn,
                                        .pid = p->pid,
                                        .role = p->role,
-                                       .state = state_of(p),
+                                       .state = lane_worker_states[state_of(p)],
                                        .job = p->job ? p->job->job : 0,
                                        .program = p->job ? p->job->name : ""};
         view.is_owner = p->state == PROC_ALIVE && (p->class_count || !rlt_list_is_empty(&p->owned));

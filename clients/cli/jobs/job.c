@@ -300,11 +300,12 @@ static int submit(const struct cli_args *args, manta_client *client)
 
 static int print_jobs(const struct cli_args *args, const struct cli_column *which, manta_job_info *take_jobs, size_t count)
 {
-    json_t *rows = json_array();
+    static const char *const states[] = {"PENDING", "RUNNING", "STOPPED", "SUCCEEDED", "FAILED", NULL};
+    json_t                  *rows = json_array();
     for (size_t i = 0; i < count; i++)
         json_array_append_new(rows, json_of(&take_jobs[i]));
     free(take_jobs);
-    if (!cli_filter_rows(args, json_array_get(rows, 0), rows)) {
+    if (!cli_filter_rows(args, json_of(&(manta_job_info){0}), states, rows)) {
         json_decref(rows);
         return CLI_USAGE;
     }

@@ -56,13 +56,16 @@ static bool overview_read(struct overview *o, manta_client *client)
     return false;
 }
 
+enum shown { SHOWN_ALIVE, SHOWN_SUSPECT, SHOWN_DRAINING, SHOWN_LEFT, SHOWN_DEAD };
+static const char *const states[] = {"ALIVE", "SUSPECT", "DRAINING", "LEFT", "DEAD", NULL};
+
 static const char *state_of(const manta_cluster_node *node)
 {
     switch (node->state) {
-    case MANTA_NODE_ALIVE: return "ALIVE";
-    case MANTA_NODE_SUSPECT: return "SUSPECT";
-    case MANTA_NODE_DRAINING: return "DRAINING";
-    default: return node->has_left ? "LEFT" : "DEAD";
+    case MANTA_NODE_ALIVE: return states[SHOWN_ALIVE];
+    case MANTA_NODE_SUSPECT: return states[SHOWN_SUSPECT];
+    case MANTA_NODE_DRAINING: return states[SHOWN_DRAINING];
+    default: return states[node->has_left ? SHOWN_LEFT : SHOWN_DEAD];
     }
 }
 
@@ -331,7 +334,10 @@ static int list_nodes(const struct cli_args *args, manta_client *client)
         json_array_append_new(rows, row);
     }
     free(nodes);
-    if (!cli_filter_rows(args, json_array_get(rows, 0), rows)) {
+    json_t *key_row = node_json(&(manta_cluster_node){0});
+    if (!cli_output_is_json(args))
+        json_object_set_new(key_row, "resources", json_string(""));
+    if (!cli_filter_rows(args, key_row, states, rows)) {
         json_decref(rows);
         return CLI_USAGE;
     }

@@ -5,6 +5,7 @@
  * Owns: nothing. Thread: main.
  */
 #include "clients/cli/table/table.h"
+#include "core/text/near.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -122,19 +123,37 @@ static bool passes(const struct cli_args *args, const json_t *row)
     return true;
 }
 
-bool cli_filter_rows(const struct cli_args *args, const json_t *key_row, json_t *rows)
+/* False: it is printed what is wrong. */
+static bool filter_check(const struct cli_args *args, const char *words, const json_t *key_row, const char *const *states)
+{
+    static const char *const yes_no[] = {"yes", "no", NULL};
+    const char *const       *known = NULL;
+    char                     key[64], text[200];
+    snprintf(key, sizeof key, "%.*s", (int)strcspn(words, "!="), words);
+    const json_t *value = json_object_get(key_row, key);
+    if (!value) {
+        cli_usage(args, "--filter \"%s\": there is no such key; -o json shows which there are", words);
+        return false;
+    }
+    if (strcmp(key, "state") == 0)
+        known = states;
+    else if (json_is_boolean(value))
+        known = yes_no;
+    if (!known || mt_word_is_of(strchr(words, '=') + 1, known, text, sizeof text))
+        return true;
+    cli_usage(args, "--filter \"%s\": no %s is so; %s", words, key, text);
+    return false;
+}
+
+bool cli_filter_rows(const struct cli_args *args, json_t *take_key_row, const char *const *states, json_t *rows)
 {
     double limit = 1e9;
-    if (!cli_number(args, CLI_OPT_LIMIT, 1, &limit))
+    bool   is_good = cli_whole(args, CLI_OPT_LIMIT, 1, 1e15, &limit);
+    for (size_t i = 0; i < args->filter_count && is_good; i++)
+        is_good = filter_check(args, args->filters[i], take_key_row, states);
+    json_decref(take_key_row);
+    if (!is_good)
         return false;
-    for (size_t i = 0; i < args->filter_count && key_row; i++) {
-        char key[64];
-        snprintf(key, sizeof key, "%.*s", (int)strcspn(args->filters[i], "!="), args->filters[i]);
-        if (!json_object_get(key_row, key)) {
-            cli_usage(args, "--filter \"%s\": there is no such key; -o json shows which there are", args->filters[i]);
-            return false;
-        }
-    }
     for (size_t i = 0; i < json_array_size(rows);)
         if (i >= (size_t)limit || !passes(args, json_array_get(rows, i)))
             json_array_remove(rows, i);

@@ -21,9 +21,10 @@ bool cli_output_check(const struct cli_args *args);
 bool cli_output_is_json(const struct cli_args *args);
 /* Prints `rows`, an array of objects, and drops the reference. Returns CLI_OK. */
 int cli_print_rows(const struct cli_args *args, const struct cli_column *columns, json_t *take_rows);
-/* Takes out of `rows` what --filter and --limit leave out: for what no node has filtered. `key_row`: one row, which has the
- * keys; NULL: there is none. False: a filter names none of them, and that is printed. */
-bool cli_filter_rows(const struct cli_args *args, const json_t *key_row, json_t *rows);
+/* Takes out of `rows` what --filter and --limit leave out: for what no node has filtered. `take_key_row`: one row, which has the
+ * keys; its reference is dropped. `states`: the words of the key "state", the last one followed by NULL. False: a filter names a
+ * key, or a state, that there is not, and that is printed. */
+bool cli_filter_rows(const struct cli_args *args, json_t *take_key_row, const char *const *states, json_t *rows);
 /* A moment of the wall clock, in ms since 1970, as text; 0: null. */
 json_t *cli_time_json(uint64_t ms);
 /* Prints as JSON and drops the reference. Returns CLI_OK. */

@@ -53,11 +53,10 @@ static uint64_t rss_of(int32_t pid)
 
 static mt_status worker_row(struct sh *sh, struct sh_page *page, const struct rlt_proc_view *v, const struct sh_ring *ring)
 {
-    static const char *const roles[] = {"", "driver", "zygote", "worker"};
-    char                     process[20], pid[12], node[12], job[20], finished[24] = "", rss[24] = "";
-    char                     running[LANE_EVENT_NAME_SIZE] = "";
-    uint64_t                 begun = ring ? shm_load64_acquire(&ring->events->begun) : 0;
-    uint64_t                 ended = ring ? shm_load64(&ring->events->ended) : 0, bytes = v->pid > 0 ? rss_of(v->pid) : 0;
+    char     process[20], pid[12], node[12], job[20], finished[24] = "", rss[24] = "";
+    char     running[LANE_EVENT_NAME_SIZE] = "";
+    uint64_t begun = ring ? shm_load64_acquire(&ring->events->begun) : 0;
+    uint64_t ended = ring ? shm_load64(&ring->events->ended) : 0, bytes = v->pid > 0 ? rss_of(v->pid) : 0;
     snprintf(process, sizeof process, "%016" PRIx64, v->process);
     snprintf(pid, sizeof pid, "%d", v->pid);
     snprintf(node, sizeof node, "%u", sh->node);
@@ -69,7 +68,10 @@ static mt_status worker_row(struct sh *sh, struct sh_page *page, const struct rl
     if (bytes)
         snprintf(rss, sizeof rss, "%" PRIu64, bytes);
     const char *cells[LANE_LOOK_COLUMNS] = {
-        process, pid, v->role <= CTL_WORKER ? roles[v->role] : "", v->state, node, job, running, finished, rss, v->program};
+        process,   pid,      v->role >= CTL_DRIVER && v->role <= CTL_WORKER ? lane_roles[v->role - CTL_DRIVER] : "",
+        v->state,  node,     job,
+        running,   finished, rss,
+        v->program};
     return sh_row_add(page->look, cells, &page->rows);
 }
 
@@ -109,7 +111,8 @@ static mt_status tell_over(struct sh *sh, struct sh_page *page)
     page->has_more = false;
     for (size_t i = 0; i < sh->rings.count; i++) {
         const struct sh_ring *ring = sh->rings.data[i];
-        struct rlt_proc_view  v = {.process = ring->process, .role = CTL_WORKER, .state = "ENDED", .program = ""};
+        struct rlt_proc_view  v = {
+             .process = ring->process, .role = CTL_WORKER, .state = lane_worker_states[LANE_WORKER_ENDED], .program = ""};
         if (!ring->is_over || ring->number < page->at[1])
             continue;
         if (++told > WORKERS_PER_PAGE || page->rows.count >= page->rows_max) {
@@ -233,9 +236,9 @@ static mt_status object_row(struct sh *sh, struct sh_page *page, const struct os
                                             writer_here ? writer : NULL,
                                             pins,
                                             o->pinned_by,
-                                            is_on_disk ? "spilled"
-                                            : is_copy  ? "copy"
-                                                       : "value"};
+                                            lane_value_kinds[is_on_disk ? LANE_VALUE_SPILLED
+                                                             : is_copy  ? LANE_VALUE_COPY
+                                                                        : LANE_VALUE_OWN]};
     return sh_row_add(page->look, cells, &page->rows);
 }
 

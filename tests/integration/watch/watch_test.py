@@ -320,6 +320,35 @@ def groups(p):
     p.manta("stop")
 
 
+def filters(p):
+    """A value that no row can have is refused, whether there are rows or not."""
+    p.manta("start", "--head", "--num-cpus", "1")
+    for kind, words, want, said in (
+            ("tasks", "state=runing", 1, 'no state of tasks is "runing"; did you mean RUNNING? There are PENDING_ARGS_AVAIL, '),
+            ("tasks", "state!=running", 1, "did you mean RUNNING?"),
+            ("actors", "state=GONE", 1, 'no state of actors is "GONE"; there are PENDING_CREATION, ALIVE, RESTARTING and DEAD'),
+            ("workers", "state=BUSY", 1, 'no state of workers is "BUSY"; there are STARTING, '),
+            ("workers", "role=drivers", 1, 'no role of workers is "drivers"; did you mean driver?'),
+            ("objects", "kind=spiled", 1, "did you mean spilled? There are value, copy and spilled"),
+            ("placement-groups", "colour=red", 1, 'the filter "colour=red" is no column=value'),
+            ("placement-groups", "state=DONE", 1, 'no state of placement groups is "DONE"; there are PENDING, INFEASIBLE, CREATED and'),
+            ("placement-groups", "strategy=pack", 1, "did you mean PACK? There are PACK, SPREAD, STRICT_PACK and STRICT_SPREAD"),
+            ("placement-groups", "detached=true", 1, "there are yes and no"),
+            ("jobs", "colour=red", 2, "there is no such key"),
+            ("jobs", "state=DONE", 2, '--filter "state=DONE": no state is so; there are PENDING, RUNNING, STOPPED, SUCCEEDED and FAILED'),
+            ("jobs", "held=true", 2, "there are yes and no"),
+            ("nodes", "state=alive", 2, "did you mean ALIVE? There are ALIVE, SUSPECT, DRAINING, LEFT and DEAD")):
+        p.manta("list", kind, "--filter", words, want=want)
+        has(said, p.errors)
+    p.manta("stack", "--filter", "state=BUSY", want=1)
+    has('no state of stacks is "BUSY"', p.errors)
+    for kind, words, rows in (("tasks", "state=RUNNING", 0), ("workers", "role=zygote", 0), ("objects", "kind!=copy", 0),
+                              ("placement-groups", "state=CREATED", 0), ("jobs", "state=FAILED", 0), ("jobs", "held=no", 0),
+                              ("jobs", "deadline=", 0), ("nodes", "state=ALIVE", 1)):
+        equal(len(p.json("list", kind, "--filter", words)), rows)
+    p.manta("stop")
+
+
 def listed(p, *words):
     """Tasks as JSON, whose text is what a program would make of them, to the byte."""
     text = p.manta("list", "tasks", *words, "-o", "json")

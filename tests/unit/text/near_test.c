@@ -39,10 +39,26 @@ static void long_words_are_cut(void **state)
     apart(a, b, 1);
 }
 
+static void known_words(void **state)
+{
+    static const char *const states[] = {"PENDING", "RUNNING", "FAILED", NULL};
+    char                     text[60];
+    (void)state;
+    assert_true(mt_word_is_of("FAILED", states, text, sizeof text));
+    assert_false(mt_word_is_of("", states, text, sizeof text));
+    assert_string_equal(text, "there are PENDING, RUNNING and FAILED");
+    assert_false(mt_word_is_of("runing", states, text, sizeof text));
+    assert_string_equal(text, "did you mean RUNNING? There are PENDING, RUNNING and FAILED");
+    assert_false(mt_word_is_of("pend", states, text, sizeof text));
+    assert_false(mt_word_is_of("FAILDE", states, text, 24));
+    assert_string_equal(text, "did you mean FAILED? Th");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words),
+        cmocka_unit_test(known_words),
         cmocka_unit_test(long_words_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

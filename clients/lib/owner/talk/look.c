@@ -220,8 +220,7 @@ static mt_status tell_summary(struct told *t)
 
 static mt_status tell_actor(struct told *t, const struct own_actor *actor)
 {
-    static const char *const states[] = {"", "PENDING_CREATION", "ALIVE", "RESTARTING", "DEAD"};
-    char                     id[MT_ID_TEXT_SIZE], restarts[12], node[12], pid[12], owner[20], why[WHY_SIZE] = "";
+    char id[MT_ID_TEXT_SIZE], restarts[12], node[12], pid[12], owner[20], why[WHY_SIZE] = "";
     if (!actor->is_mine)
         return mt_ok(); /* its creator tells of it */
     snprintf(restarts, sizeof restarts, "%u", actor->incarnation > 1 ? actor->incarnation - 1 : 0);
@@ -235,7 +234,9 @@ static mt_status tell_actor(struct told *t, const struct own_actor *actor)
     const char *cells[LANE_LOOK_COLUMNS] = {mt_id_text(actor->id, id),
                                             actor->name,
                                             actor->public_name,
-                                            actor->state <= OWN_ACTOR_DEAD ? states[actor->state] : "",
+                                            actor->state >= OWN_ACTOR_STARTING && actor->state <= OWN_ACTOR_DEAD
+                                                ? lane_actor_states[actor->state - OWN_ACTOR_STARTING]
+                                                : "",
                                             restarts,
                                             actor->worker_node ? node : NULL,
                                             actor->worker_pid ? pid : NULL,

@@ -6,11 +6,12 @@
 #include "scheduler/head/core/groups/internal.h"
 
 #include "core/ds/rows.h"
+#include "core/text/near.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 
-static const char *const strategies[] = {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"};
+static const char *const strategies[] = {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD", NULL};
 
 static void text_append(char *out, size_t room, size_t *at, const char *format, ...) MT_PRINTF(4, 5);
 
@@ -43,39 +44,68 @@ static void describe_bundles(const struct head *h, const struct group *g, char *
     }
 }
 
-static const char *state_text(const struct group *g)
+enum shown { SHOWN_PENDING, SHOWN_INFEASIBLE, SHOWN_CREATED, SHOWN_RESCHEDULING };
+static const char *const shown[] = {"PENDING", "INFEASIBLE", "CREATED", "RESCHEDULING", NULL};
+
+static enum shown shown_of(const struct group *g)
 {
     if (head_bundles_are_placed(g))
-        return "CREATED";
+        return SHOWN_CREATED;
     for (uint32_t i = 0; i < g->bundle_count; i++)
         if (g->bundles[i].state == BUNDLE_COMMITTED)
-            return "RESCHEDULING";
-    return g->why[0] ? "INFEASIBLE" : "PENDING";
+            return SHOWN_RESCHEDULING;
+    return g->why[0] ? SHOWN_INFEASIBLE : SHOWN_PENDING;
 }
+
+static const char *const yes_no[] = {"yes", "no", NULL};
 
 enum { COLUMNS = 9 };
 static const char *const columns[COLUMNS] = {"group",    "name", "namespace", "strategy", "state",
                                              "detached", "job",  "bundles",   "reason"};
 
-/* "column=value" or "column!=value". -1: neither, or no such column. */
-static int filter_holds(const char *filter, const char *const texts[COLUMNS])
+/* Those that have a few words only; NULL: any. */
+static const char *const *const words_of[COLUMNS] = {[3] = strategies, [4] = shown, [5] = yes_no};
+
+/* "column=value" or "column!=value": the column, or -1: neither, or no such column. */
+static int filter_column(const char *filter, const char **out_value, bool *out_is_not)
 {
     const char *equals = strchr(filter, '=');
     bool        is_not = equals && equals > filter && equals[-1] == '!';
     size_t      size = equals ? (size_t)(equals - filter) - is_not : 0;
+    *out_value = equals ? equals + 1 : filter;
+    *out_is_not = is_not;
     for (int i = 0; i < COLUMNS && equals; i++)
         if (strlen(columns[i]) == size && strncmp(columns[i], filter, size) == 0)
-            return (strcmp(texts[i], equals + 1) == 0) != is_not;
+            return i;
     return -1;
 }
 
-/* False: a filter can't be read, and `wrong` is it. */
-static bool row_add(struct head *h, const struct group *g, const Manta__V1__QueryRequest *request, struct mt_rows *rows,
-                    const char **wrong)
+/* False: what is wrong with a filter is in `text`. */
+static bool filters_check(const Manta__V1__QueryRequest *request, char text[HEAD_TEXT_SIZE])
+{
+    char        known[200];
+    const char *value;
+    bool        is_not;
+    for (size_t i = 0; i < request->n_filters; i++) {
+        int column = filter_column(request->filters[i], &value, &is_not);
+        if (column >= 0 && (!words_of[column] || mt_word_is_of(value, words_of[column], known, sizeof known)))
+            continue;
+        if (column < 0)
+            snprintf(text, HEAD_TEXT_SIZE,
+                     "the filter \"%.200s\" is no column=value or column!=value with a column of placement groups",
+                     request->filters[i]);
+        else
+            snprintf(text, HEAD_TEXT_SIZE, "filter: no %s of placement groups is \"%.60s\"; %s", columns[column], value, known);
+        return false;
+    }
+    return true;
+}
+
+static void row_add(struct head *h, const struct group *g, const Manta__V1__QueryRequest *request, struct mt_rows *rows)
 {
     char        space[HEAD_NAME_SIZE], job[24], bundles[4096];
-    const char *name;
-    bool        is_shown = true;
+    const char *name, *value;
+    bool        is_shown = true, is_not;
     head_groups_split_name(g, space, &name);
     snprintf(job, sizeof job, "%016" PRIx64, g->job);
     describe_bundles(h, g, bundles, sizeof bundles);
@@ -83,44 +113,36 @@ static bool row_add(struct head *h, const struct group *g, const Manta__V1__Quer
                                   name,
                                   name[0] ? (space[0] ? space : "default") : "",
                                   strategies[g->strategy],
-                                  state_text(g),
-                                  g->is_detached ? "yes" : "no",
+                                  shown[shown_of(g)],
+                                  yes_no[!g->is_detached],
                                   job,
                                   bundles,
                                   g->why};
     for (size_t i = 0; i < request->n_filters; i++) {
-        int holds = filter_holds(request->filters[i], texts);
-        if (holds < 0) {
-            *wrong = request->filters[i];
-            return false;
-        }
-        is_shown &= holds;
+        const char *text = texts[filter_column(request->filters[i], &value, &is_not)];
+        is_shown &= (strcmp(text, value) == 0) != is_not;
     }
     if (is_shown)
         HEAD_TRY(h, mt_rows_add(rows, COLUMNS, texts, SIZE_MAX));
-    return true;
 }
 
 void head_groups_list(struct head *h, uint64_t call, const Manta__V1__QueryRequest *request)
 {
     Manta__V1__QueryReply reply = MANTA__V1__QUERY_REPLY__INIT;
     struct mt_rows        rows = {0};
-    const char           *wrong = NULL;
     char                  text[HEAD_TEXT_SIZE];
-    for (const struct head_index_node *at = h->groups.first; at && !wrong; at = at->next) {
+    bool                  is_good = filters_check(request, text);
+    for (const struct head_index_node *at = h->groups.first; at && is_good; at = at->next) {
         if (rows.bytes.size > MT_HEAD_LIST_BYTES_MAX - 8192 || (request->limit && rows.count >= request->limit)) {
             snprintf(text, sizeof text, "only the first %u placement groups are here", rows.count);
             reply.notice = text;
             break;
         }
-        row_add(h, mt_container_of(at, struct group, at), request, &rows, &wrong);
+        row_add(h, mt_container_of(at, struct group, at), request, &rows);
     }
-    if (wrong) {
-        snprintf(text, sizeof text, "the filter \"%.200s\" is no column=value or column!=value with a column of placement groups",
-                 wrong);
+    if (!is_good) {
         reply.code = MT_EINVAL;
         reply.text = text;
-        mt_rows_fini(&rows);
     }
     reply.columns = (char **)(uintptr_t)columns;
     reply.n_columns = COLUMNS;
