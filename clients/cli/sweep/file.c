@@ -61,6 +61,14 @@ static const struct {
              {"choice", MANTA_SWEEP_AXIS_CHOICE},   {"ordinal", MANTA_SWEEP_AXIS_ORDINAL},
              {"grid", MANTA_SWEEP_AXIS_GRID}};
 
+static const char *kind_name(int kind)
+{
+    size_t i = 0;
+    while (i + 1 < sizeof kinds / sizeof *kinds && (int)kinds[i].kind != kind)
+        i++;
+    return kinds[i].name;
+}
+
 void sweep_keys_print(FILE *to)
 {
     static const char *const types[] = {
@@ -170,21 +178,45 @@ static bool key_set(const struct settings_at *at, const struct key *key, const s
 
 /* ---- mappings ---- */
 
-static bool is_param_key(const char *name)
+/* The keys of a parameter; those before WHEN are of some types only. */
+enum { LOW, HIGH, MEAN, SD, STEP, VALUES, WHEN, TYPE, PARAM_KEYS };
+static const char *const param_keys[PARAM_KEYS] = {"low", "high", "mean", "sd", "step", "values", "when", "type"};
+
+struct param_reading {
+    manta_sweep_axis *axis;
+    unsigned          has; /* bit k: param_keys[k] stands there */
+};
+
+/* A number that is missing would count as 0, and one that the type does not have for another of it. */
+static bool param_check(const struct settings_at *at, const struct param_reading *r)
 {
-    static const char *const known[] = {"type", "low", "high", "mean", "sd", "step", "values", "when"};
-    size_t                   i = 0, count = sizeof known / sizeof *known;
-    while (i < count && strcmp(name, known[i]) != 0)
-        i++;
-    return i < count;
+    int         kind = r->axis->kind;
+    bool        is_normal = kind == MANTA_SWEEP_AXIS_NORMAL || kind == MANTA_SWEEP_AXIS_LOG_NORMAL;
+    unsigned    needs = is_normal ? 1u << MEAN | 1u << SD : 1u << LOW | 1u << HIGH, may = 1u << STEP;
+    const char *words = is_normal ? "mean: M, sd: S" : "low: A, high: B";
+    if (kind == MANTA_SWEEP_AXIS_CHOICE || kind == MANTA_SWEEP_AXIS_ORDINAL || kind == MANTA_SWEEP_AXIS_GRID)
+        needs = 1u << VALUES, may = 0, words = "values: [A, B]";
+    for (int k = 0; k < WHEN; k++) {
+        bool has = r->has & (1u << k);
+        if (!has && (needs & (1u << k)))
+            return settings_fail(at, "its %s is missing: {type: %s, %s}", param_keys[k], kind_name(kind), words);
+        if (has && !((needs | may) & (1u << k)))
+            return settings_fail(at, "type %s has no %s: {type: %s, %s}", kind_name(kind), param_keys[k], kind_name(kind), words);
+    }
+    return true;
 }
 
 static bool param_key(const struct settings_at *at, const settings_value *value, void *user)
 {
-    manta_sweep_axis *p = user;
-    const char       *text;
-    if (!is_param_key(at->name)) /* whatever its value is */
+    struct param_reading *r = user;
+    manta_sweep_axis     *p = r->axis;
+    const char           *text;
+    int                   key = 0;
+    while (key < PARAM_KEYS && strcmp(at->name, param_keys[key]) != 0)
+        key++;
+    if (key == PARAM_KEYS) /* whatever its value is */
         return settings_fail(at, "unknown key; a parameter has type, low, high, mean, sd, step, values, when");
+    r->has |= 1u << key;
     if (strcmp(at->name, "values") == 0)
         return list(at, value, &p->values);
     if (!scalar(at, value, &text))
@@ -232,11 +264,12 @@ static bool param(const struct settings_at *at, const settings_value *value, voi
         p->values = one;
         return one && scalar(at, value, &one[0]);
     }
-    char of[128];
+    char                 of[128];
+    struct param_reading r = {.axis = p};
     snprintf(of, sizeof of, "space.%.60s", name);
-    if (!settings_walk(at, value, of, param_key, p))
+    if (!settings_walk(at, value, of, param_key, &r))
         return false;
-    return p->kind ? true : settings_fail(at, "its type is missing");
+    return p->kind ? param_check(at, &r) : settings_fail(at, "its type is missing");
 }
 
 static bool env_pair(const struct settings_at *at, const settings_value *value, void *user)

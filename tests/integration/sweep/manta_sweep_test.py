@@ -543,6 +543,12 @@ def bad_files():
                          (("type: uniform", "type: uniforn"), "small.yaml:7: space.x.type: there is no type"),
                          (("high: 1", "hihg: 1"), "small.yaml:7: space.x.hihg: unknown key"),
                          (("type: uniform", "uniform: [0, 1]"), "small.yaml:7: space.x.uniform: unknown key"),
+                         (("low: 0, ", ""), "small.yaml:7: space.x: its low is missing: {type: uniform, low: A, high: B}"),
+                         (("low: 0, high: 1", "low: -1"), "small.yaml:7: space.x: its high is missing"),
+                         (("uniform, low: 0, high: 1", "normal, sd: 1"), "small.yaml:7: space.x: its mean is missing: {type: normal, mean: M, sd: S}"),
+                         (("uniform", "normal"), "small.yaml:7: space.x: type normal has no low: {type: normal, mean: M, sd: S}"),
+                         (("uniform, low: 0", "int, low: 0, mean: 3"), "small.yaml:7: space.x: type int has no mean"),
+                         (("uniform", "ordinal"), "small.yaml:7: space.x: type ordinal has no low"),
                          (("metric: loss", "metric: loss\nmetric: acc"), "small.yaml:3: metric: stands there twice"),
                          (("trial: {", "trials: {"), "stands there twice"), (("name: small", "name: [1"), "small.yaml:")):
         text = manta(write("small.yaml", SMALL.replace(*change)), status=2)
