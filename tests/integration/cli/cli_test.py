@@ -500,6 +500,8 @@ def queue(p):
     odd = p.manta("submit", "--array", "7,1-5:2%1", "--", "/bin/sh", "-c", alone).strip()
     p.manta("job", "wait", odd)  # one after the other: else one of them finds the folder
     equal((p.root / "indices").read_text().split(), ["1", "3", "5", "7"])
+    p.manta("job", "logs", "--follow", odd, want=1)
+    has(f"{odd} is an array: its jobs are {odd}.1, {odd}.3, {odd}.5, ...", p.errors)
     equal(p.json("job", "status", f"{odd}.5")["state"], "SUCCEEDED")
     # One that has its notice before it can take it, a second after its begin, dies of it, and is tried again.
     timed = p.manta("submit", "--time", "0:31", "--signal", "sigusr1@30", "--retries", 9, "--", "/bin/sh", "-c",

@@ -14,6 +14,15 @@ static const char *array_env(struct rig *rig, const struct rig_node *node, size_
     return at < spec->n_env ? spec->env[at] : "";
 }
 
+static void is_told(struct rig *rig, const char *id, const char *text)
+{
+    Manta__V1__JobReply *reply;
+    (void)rig_job(rig, id, &reply);
+    assert_int_equal(reply->code, MT_ENOENT);
+    assert_string_equal(reply->text, text);
+    manta__v1__job_reply__free_unpacked(reply, NULL);
+}
+
 static void it_has_the_indices_that_were_asked_for(void **unused)
 {
     struct rig_node node;
@@ -37,6 +46,10 @@ static void it_has_the_indices_that_were_asked_for(void **unused)
     rig_restart(rig);
     assert_int_equal(SUBMIT(rig, .id = "a", .array = 4, .ranges = {{10, 14, 2}, {1, 1, 1}}), MT_OK);
     queue_is(rig, "a.1", "SUCCEEDED", NULL);
+    /* Who asks for a job by the array's id is told of those that there are. */
+    is_told(rig, "a", "a is an array: its jobs are a.1, a.10, a.12, ...");
+    assert_int_equal(SUBMIT(rig, .id = "c", .array = 1, .ranges = {{7, 7, 1}}), MT_OK);
+    is_told(rig, "c", "c is an array: its job is c.7");
     /* A job that is there is nobody else's, and none of the array comes. */
     assert_int_equal(SUBMIT(rig, .id = "b.3"), MT_OK);
     assert_int_equal(queue_code(rig, queue_ask(rig, &(struct asked){.id = "b", .array = 5}), text), MT_EEXIST);

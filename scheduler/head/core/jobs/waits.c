@@ -130,12 +130,26 @@ void head_jobs_get(struct head *h, uint64_t call, const Manta__V1__JobRequest *r
         head_jobs_reply(h, call, HEAD_GET_JOB, job);
 }
 
+/* Its first jobs that are there: their indices may be the user's own. */
+static void array_say(const struct array *a, char *text, size_t size)
+{
+    enum { SAID = 3 };
+    int at = snprintf(text, size, "%.64s is an array: %s", a->id, a->jobs.count == 1 ? "its job is" : "its jobs are");
+    const mt_sorted_node *node = mt_sorted_first(&a->jobs);
+    for (int i = 0; i < SAID && node && (size_t)at < size; i++, node = mt_sorted_after(&a->jobs, node->key))
+        at += snprintf(text + at, size - (size_t)at, "%s%.80s", i ? ", " : " ",
+                       mt_container_of(node, struct job, in_array)->spec->id);
+    if (node && (size_t)at < size)
+        snprintf(text + at, size - (size_t)at, ", ...");
+}
+
 struct job *head_jobs_find_or_error(struct head *h, uint64_t call, enum head_method method, const char *id)
 {
-    char        text[HEAD_TEXT_SIZE];
-    struct job *job = head_jobs_find(h, id);
-    if (!job && head_array_find(h, id)) {
-        snprintf(text, sizeof text, "%.64s is an array: its jobs are %.64s.0, %.64s.1, ...", id, id, id);
+    char                text[HEAD_TEXT_SIZE];
+    struct job         *job = head_jobs_find(h, id);
+    const struct array *array = job ? NULL : head_array_find(h, id);
+    if (array) {
+        array_say(array, text, sizeof text);
         head_jobs_reply_error(h, call, method, MT_ENOENT, text);
     } else if (!job) {
         snprintf(text, sizeof text, "no job has the id %.64s; ended jobs are listed for a while only", id);
