@@ -13,17 +13,26 @@
  *   manta_ref *scale_remote(const manta_task_opts *opts, double x, int64_t n);
  * which the compiler checks. A reference in the place of a value goes by manta_call("scale", NULL, MANTA_ARGS(manta_ref_arg(r),
  * manta_i64(3))). Types: int64_t, uint64_t, double, bool, const char *, manta_bytes, manta_ref *.
- * For a function without result: MANTA_TASK_VOID(name, ...). At most 8 arguments, at least 1; one with none: MANTA_REGISTER. */
-#define MANTA_TASK(ret, fn, ...) \
+ * For a function without result: MANTA_TASK_VOID(name, ...). At most 8 arguments; one with none: MANTA_TASK(int64_t, answer). */
+#define MANTA_TASK(ret, ...) MANTA_TASK_OF(MANTA_TASK_WITH_, MANTA_TASK_ARGS(__VA_ARGS__))(ret, __VA_ARGS__)
+#define MANTA_TASK_VOID(...) MANTA_TASK_OF(MANTA_TASK_VOID_WITH_, MANTA_TASK_ARGS(__VA_ARGS__))(__VA_ARGS__)
+
+/* 1: arguments stand behind the function's name; 0: none. */
+#define MANTA_TASK_ARGS(...)                                 MANTA_TASK_ARGS_(__VA_ARGS__, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0)
+#define MANTA_TASK_ARGS_(fn, a, b, c, d, e, f, g, h, n, ...) n
+#define MANTA_TASK_OF(start, args)                           MANTA_TASK_OF_(start, args)
+#define MANTA_TASK_OF_(start, args)                          start##args
+
+#define MANTA_TASK_WITH_1(ret, fn, ...) \
     static ret          fn(MANTA_TASK_EACH(MANTA_TASK_PARAMETER, __VA_ARGS__)); \
     static manta_status fn##_run(manta_ctx *manta_c, int manta_n, const manta_arg *manta_a) \
     { \
         (void)manta_n; \
         return MANTA_TASK_RETURN_OF(ret)(manta_c, fn(MANTA_TASK_EACH_INDEX(MANTA_TASK_FETCH, __VA_ARGS__))); \
     } \
-    MANTA_TASK_REST(fn, MANTA_TASK_LETTER(ret), __VA_ARGS__) \
+    MANTA_TASK_REST_1(fn, MANTA_TASK_LETTER(ret), __VA_ARGS__) \
     static ret fn(MANTA_TASK_EACH(MANTA_TASK_PARAMETER, __VA_ARGS__))
-#define MANTA_TASK_VOID(fn, ...) \
+#define MANTA_TASK_VOID_WITH_1(fn, ...) \
     static void         fn(MANTA_TASK_EACH(MANTA_TASK_PARAMETER, __VA_ARGS__)); \
     static manta_status fn##_run(manta_ctx *manta_c, int manta_n, const manta_arg *manta_a) \
     { \
@@ -31,16 +40,45 @@
         fn(MANTA_TASK_EACH_INDEX(MANTA_TASK_FETCH, __VA_ARGS__)); \
         return MANTA_OK; \
     } \
-    MANTA_TASK_REST(fn, 'v', __VA_ARGS__) \
+    MANTA_TASK_REST_1(fn, 'v', __VA_ARGS__) \
     static void fn(MANTA_TASK_EACH(MANTA_TASK_PARAMETER, __VA_ARGS__))
 
-#define MANTA_TASK_REST(fn, letter, ...) \
-    static const char  fn##_signature[] = {MANTA_TASK_EACH(MANTA_TASK_LETTER_OF, __VA_ARGS__), '>', letter, 0}; \
+#define MANTA_TASK_WITH_0(ret, fn) \
+    static ret          fn(void); \
+    static manta_status fn##_run(manta_ctx *manta_c, int manta_n, const manta_arg *manta_a) \
+    { \
+        (void)manta_n, (void)manta_a; \
+        return MANTA_TASK_RETURN_OF(ret)(manta_c, fn()); \
+    } \
+    MANTA_TASK_REST_0(fn, MANTA_TASK_LETTER(ret)) \
+    static ret fn(void)
+#define MANTA_TASK_VOID_WITH_0(fn) \
+    static void         fn(void); \
+    static manta_status fn##_run(manta_ctx *manta_c, int manta_n, const manta_arg *manta_a) \
+    { \
+        (void)manta_c, (void)manta_n, (void)manta_a; \
+        fn(); \
+        return MANTA_OK; \
+    } \
+    MANTA_TASK_REST_0(fn, 'v') \
+    static void fn(void)
+
+#define MANTA_TASK_ENTRY(fn) \
     static manta_entry manta_entry_##fn = {#fn, fn##_signature, fn##_run, __FILE__, __LINE__, {0}, {0}}; \
     MANTA_REGISTER_BEFORE_MAIN(fn) \
     { \
         manta_register(&manta_entry_##fn); \
-    } \
+    }
+#define MANTA_TASK_REST_0(fn, letter) \
+    static const char fn##_signature[] = {'>', letter, 0}; \
+    MANTA_TASK_ENTRY(fn) \
+    __attribute__((unused)) static manta_ref *fn##_remote(const manta_task_opts *manta_opts) \
+    { \
+        return manta_call_entry(&manta_entry_##fn, manta_opts, MANTA_NO_ARGS); \
+    }
+#define MANTA_TASK_REST_1(fn, letter, ...) \
+    static const char fn##_signature[] = {MANTA_TASK_EACH(MANTA_TASK_LETTER_OF, __VA_ARGS__), '>', letter, 0}; \
+    MANTA_TASK_ENTRY(fn) \
     __attribute__((unused)) static manta_ref *fn##_remote(const manta_task_opts *manta_opts, \
                                                           MANTA_TASK_EACH(MANTA_TASK_PARAMETER, __VA_ARGS__)) \
     { \

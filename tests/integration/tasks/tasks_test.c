@@ -43,6 +43,13 @@ MANTA_TASK_VOID(nothing, (int64_t, x))
 {
     (void)x;
 }
+MANTA_TASK(int64_t, answer)
+{
+    return 42;
+}
+MANTA_TASK_VOID(tick)
+{
+}
 MANTA_TASK(int64_t, whoami, (int64_t, x))
 {
     (void)x;
@@ -63,6 +70,13 @@ static void typed(void)
     r = invert_remote(NULL, 5);
     CHECK_CODE(manta_get_u64(r, TEST_WAIT_MS, &u, &e), MANTA_OK, &e);
     CHECK(u == ~(uint64_t)5);
+    manta_free(r);
+    CHECK_I64(answer_remote(NULL), 42);
+    CHECK_I64(manta_call("answer", NULL, MANTA_NO_ARGS), 42);
+    r = tick_remote(NULL);
+    CHECK_CODE(manta_get(r, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+    CHECK_EQ(view.type, 'v');
+    manta_release(&view);
     manta_free(r);
     r = negate_remote(NULL, false);
     CHECK_CODE(manta_get_bool(r, TEST_WAIT_MS, &b, &e), MANTA_OK, &e);
