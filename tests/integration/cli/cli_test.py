@@ -179,10 +179,6 @@ def words(p):
     raylet = subprocess.run([BIN / "manta-raylet", "--dir", p.root, "--num-gpus", "1.5"], capture_output=True, text=True, timeout=CALL_S)
     equal(raylet.returncode != 0, True)
     has('GPU "1.5": a node has whole GPUs', raylet.stderr)
-    p.manta("submit", "--retries", "1.5", "--", "true", want=2)
-    has('--retries "1.5": a whole number from 0', p.errors)
-    p.manta("submit", "--priority", "2e9", "--", "true", want=2)
-    has('--priority "2e9": a whole number from', p.errors)
     p.manta("start", "--head", "--labels", "zone", want=2)
     has("labels \"zone\": can't be read", p.errors)
     p.manta("start", "--head", "--max-blocked-workers", "0", want=2)
@@ -864,6 +860,10 @@ def bad_jobs(p):
     p.manta("submit", "--follow", "--num-cpus", "9999", "--", "true", want=1)  # at once, or when nodes had time to join
     has("9999", p.errors)
     p.manta("submit", "--num-cpus", "-1", "--", "true", want=2)
+    p.manta("submit", "--retries", "1.5", "--", "true", want=2)
+    has('--retries "1.5": a whole number from 0', p.errors)
+    p.manta("submit", "--priority", "2e9", "--", "true", want=2)
+    has('--priority "2e9": a whole number from', p.errors)
     p.manta("submit", "--follow", "--num-cpus", "0.0001", "--", "true", want=1)  # it waited for ever: no node has less than a thousandth
     has("0.0001 CPUs", p.errors)
     for verb in ("status", "logs", "wait", "stop"):
