@@ -364,8 +364,10 @@ mt_status os_client_free(struct os_client *client, uint32_t segment, uint64_t of
 mt_status os_client_space_back(struct os_client *client, uint32_t segment, uint64_t offset)
 {
     struct os_mapped *mapped = os_find_mapped(client, segment);
-    if (!mapped || !mapped->own || os_find_held(client, os_place_word(segment, offset)))
-        return mt_error(MT_EPROTO, 0, "object store: space handed back that is not ours");
+    if (!mapped || !mapped->own)
+        return mt_error(MT_ENOENT, 0, "object store: space handed back that is not ours");
+    if (os_find_held(client, os_place_word(segment, offset)))
+        return mt_error(MT_EPROTO, 0, "object store: space handed back that is pinned here");
     if (os_place_free(client, mapped->own, offset, true).code != MT_OK)
         return mt_error(MT_EPROTO, 0, "object store: space handed back that was free");
     return mt_ok();

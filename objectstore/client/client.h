@@ -111,7 +111,8 @@ MT_MUST_USE mt_status os_client_verify(const void *data, uint64_t size);
  * or has come back already and holds another object, which stays: `generation` is that of the value to be freed. */
 MT_MUST_USE mt_status os_client_free(struct os_client *client, uint32_t segment, uint64_t offset, uint32_t generation);
 
-/* The raylet handed a place back (CTL_SPACE_BACK). EPROTO: no such place, or it is free already. */
+/* The raylet handed a place back (CTL_SPACE_BACK). ENOENT: we do not write that segment; one that was surrendered while this was
+ * on its way here, and nothing is to be done. EPROTO: no such place, pinned here, or free already. */
 MT_MUST_USE mt_status os_client_space_back(struct os_client *client, uint32_t segment, uint64_t offset);
 
 /* --- reading ------------------------------------------------------------------------------------------------ */

@@ -138,8 +138,10 @@ mt_status os_segment_walk(struct os_store *store, struct os_segment *segment, st
     for (uint32_t i = os_head_chunks(segment->size); i < chunks;) {
         uint32_t size_class, count = os_chunk_says(segment, i, &size_class);
         uint64_t start = (uint64_t)i * OS_CHUNK;
-        if (count > 0 && size_class == OS_RUN)
+        if (count > 0 && size_class == OS_RUN) {
+            walk->runs++;
             MT_TRY(walk_object(store, segment, start, walk));
+        }
         for (uint32_t at = 0; count > 0 && size_class != OS_RUN && at + class_sizes[size_class] <= OS_SLAB;
              at += class_sizes[size_class])
             MT_TRY(walk_object(store, segment, start + at, walk));

@@ -31,12 +31,11 @@ mt_status os_store_add_process(struct os_store *store, uint64_t process, uint32_
 }
 
 /* Takes the segment from its writer: what lives in it goes on living. */
-static mt_status orphan(struct os_store *store, struct os_segment *segment, uint64_t dead_owner)
+static mt_status orphan(struct os_store *store, struct os_segment *segment, struct os_walk *walk)
 {
-    struct os_walk walk = {.owner = dead_owner};
-    MT_TRY(os_segment_walk(store, segment, &walk));
+    MT_TRY(os_segment_walk(store, segment, walk));
     segment->writer = 0;
-    segment->objects = walk.found;
+    segment->objects = walk->found;
     os_segment_check_warm(store, segment);
     return mt_ok();
 }
@@ -46,9 +45,11 @@ mt_status os_store_process_gone(struct os_store *store, uint64_t process)
     struct os_process *gone = os_store_find_process(store, process);
     if (!gone)
         return mt_error(MT_ENOENT, 0, "object store: no such process");
-    for (struct os_segment *segment = store->first; segment; segment = segment->next)
+    for (struct os_segment *segment = store->first; segment; segment = segment->next) {
+        struct os_walk walk = {.owner = process};
         if (segment->writer == process)
-            MT_TRY(orphan(store, segment, process));
+            MT_TRY(orphan(store, segment, &walk));
+    }
     MT_TRY(os_store_owner_gone(store, process));
 
     struct os_process **link = &store->processes;
@@ -119,7 +120,7 @@ static struct os_segment *find_warm(const struct os_store *store, uint32_t job, 
     struct os_segment *best = NULL;
     for (struct os_segment *segment = store->first; segment; segment = segment->next)
         if (segment->job == job && !segment->is_over && os_segment_is_warm(segment) && segment->withheld == 0 &&
-            segment->size >= size_min && segment->size <= size_max && (!best || segment->size < best->size))
+            !segment->is_spent && segment->size >= size_min && segment->size <= size_max && (!best || segment->size < best->size))
             best = segment;
     return best;
 }
@@ -293,7 +294,11 @@ mt_status os_store_segment_back(struct os_store *store, uint64_t process, uint32
     struct os_process *writer = os_store_find_process(store, process);
     if (!back || !writer || back->writer != process)
         return mt_error(MT_EPROTO, 0, "object store: gave back what it does not have");
-    MT_TRY(orphan(store, back, 0)); /* what it still holds, against its word, stays until its owners say */
+    struct os_walk walk = {.owner = 0};
+    MT_TRY(orphan(store, back, &walk)); /* what it still holds, against its word, stays until its owners say */
+    /* A run that it has not heard to be free may have been handed back meanwhile. That word may reach it later than the next
+     * grant does, and would free what it writes there by then. */
+    back->is_spent = walk.runs > 0;
     if (writer->segments > 0)
         writer->segments--;
     return mt_ok();

@@ -36,6 +36,7 @@ struct os_segment {
     bool               is_shared;     /* a process of another job may read it */
     bool               is_over;       /* its job has ended: closed when nothing lives in it, and nobody reads */
     bool               is_thinned;    /* something was taken from it since its writer was last asked for it */
+    bool               is_spent;      /* not to be granted again (os_store_segment_back) */
     struct os_backing  backing;
 };
 
@@ -117,6 +118,7 @@ struct os_walk {
     uint64_t owner;      /* not 0: its objects die */
     uint32_t owner_node; /* not 0: the objects of all owners there die */
     uint32_t found;      /* objects that stay */
+    uint32_t runs;       /* places of large values, whatever stands there */
     bool     is_over;    /* the segment's job has ended: what does not outlive it dies ... */
     bool     is_look;    /* ... or is only told from what does, by `found` */
     uint32_t node;       /* of this store, with is_over */

@@ -94,6 +94,14 @@ static void give_back(struct sim_proc *p, const struct os_trim *trim)
     p->s->counters.segment_back++;
 }
 
+static bool was_surrendered(const struct sim_proc *p, uint32_t segment)
+{
+    for (size_t i = 0; i < p->objects.surrendered.count; i++)
+        if (p->objects.surrendered.data[i] == segment)
+            return true;
+    return false;
+}
+
 bool sim_objects_control(struct sim_proc *p, const struct lane_record *record, const uint8_t *payload, struct sim_mem *const mem[2])
 {
     struct sim_ask    *a = ask_of(p, record->id);
@@ -105,11 +113,14 @@ bool sim_objects_control(struct sim_proc *p, const struct lane_record *record, c
     if (record->kind == CTL_SPACE_BACK) {
         memcpy(&space, payload, sizeof space);
         st = os_client_space_back(&p->objects.client, space.segment, space.offset);
-        SIM_REQUIRE(p->s, st.code == MT_OK, "I5: %s", st.what);
+        SIM_REQUIRE(p->s, st.code == MT_OK || (st.code == MT_ENOENT && was_surrendered(p, space.segment)), "I5: %s", st.what);
     } else if (record->kind == CTL_SEGMENT_ASK) {
         memcpy(&segment, payload, sizeof segment);
-        if (os_client_surrender(&p->objects.client, segment.segment, &trim).code == MT_OK)
+        if (os_client_surrender(&p->objects.client, segment.segment, &trim).code == MT_OK) {
             give_back(p, &trim);
+            if (mt_vec_push(&p->objects.surrendered, trim.segment).code)
+                abort();
+        }
     } else if (!a) {
         return false;
     } else if (record->kind == CTL_SEGMENT) {
@@ -192,6 +203,7 @@ void sim_objects_gone(struct sim_proc *p)
     os_client_fini(&o->client);
     sim_mem_unref(p->s, o->pins);
     mt_vec_fini(&o->segments);
+    mt_vec_fini(&o->surrendered);
     mt_vec_fini(&o->asks);
     mt_vec_fini(&o->readings);
 }

@@ -105,6 +105,7 @@ struct sim_objects { /* of one process */
     MT_VEC(struct sim_segment) segments;
     MT_VEC(struct sim_ask) asks;
     MT_VEC(struct sim_reading *) readings;
+    MT_VEC(uint32_t) surrendered; /* segments: a place in one may be handed back meanwhile */
     uint64_t trim_at;
     bool     is_disowned;
 };

@@ -110,7 +110,7 @@ static void double_free(void **state)
     expect_code(os_client_free(&c->client, small.segment, small.offset, small.generation), MT_EINVAL);
     expect_code(os_client_free(&c->client, large.segment, large.offset, large.generation), MT_EINVAL);
     expect_code(os_client_space_back(&c->client, large.segment, large.offset), MT_EPROTO);
-    expect_code(os_client_space_back(&c->client, 77, 0), MT_EPROTO);
+    expect_code(os_client_space_back(&c->client, 77, 0), MT_ENOENT);
     node_close(&n);
 }
 

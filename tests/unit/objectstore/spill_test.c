@@ -218,6 +218,39 @@ static void room_for_another(void **state)
     node_close(&n);
 }
 
+/* A place of a segment is handed back while its writer, which was asked for the segment, gives it up: what comes to the writer
+ * then is of a segment that it has no more. The place may not be in use again, by the same writer, before that has come. */
+static void handed_back_while_given_up(void **state)
+{
+    (void)state;
+    struct node     n;
+    struct lane_ref ref, got[MOST], other;
+    struct os_trim  trim;
+    node_open(&n, 16 * MIB);
+    struct node_client *c = node_add(&n, 1, NODE_JOB);
+    expect_ok(node_put(&n, c, 1, 4 * MIB, 1, &ref));
+    assert_int_equal(victims(&n, 4 * MIB, got), 1);
+    expect_ok(os_store_take(n.store, &got[0]));
+    expect_ok(os_store_sweep(n.store, &n.actions)); /* to the kernel */
+    assert_int_equal(os_store_victims(n.store, MIB, got, MOST, &n.actions), 0);
+    const struct os_action *last = &n.actions.data[n.actions.count - 1];
+    assert_true(last->kind == OS_ASK_BACK && last->segment == ref.segment); /* its writer does not look at it yet */
+    node_act(&n);
+    expect_ok(os_store_tick(n.store, 0, &n.actions));
+    assert_int_equal(n.actions.count, 1);
+    struct os_action back = n.actions.data[0];
+    assert_true(back.kind == OS_SPACE_BACK && back.segment == ref.segment && back.offset == ref.offset);
+    n.actions.count = 0; /* that neither */
+
+    expect_ok(os_client_surrender(&c->client, ref.segment, &trim)); /* now it does: first what came first */
+    expect_ok(os_store_segment_back(n.store, 1, trim.segment));
+    expect_ok(node_put(&n, c, 1, 4 * MIB, 2, &other)); /* the grant is faster than what was said before it */
+    assert_int_not_equal(other.segment, ref.segment);
+    assert_int_equal(os_client_space_back(&c->client, back.segment, back.offset).code, MT_ENOENT);
+    assert_true(os_store_lives(n.store, &other));
+    node_close(&n);
+}
+
 /* `user` counts the pins of all. */
 static void count_pin(void *user, struct os_seen *object, uint64_t process)
 {
@@ -357,6 +390,7 @@ int main(void)
         cmocka_unit_test(freed_after_its_place_was_reused),
         cmocka_unit_test(freed_under_its_own_pin),
         cmocka_unit_test(room_for_another),
+        cmocka_unit_test(handed_back_while_given_up),
         cmocka_unit_test(listed),
         cmocka_unit_test(values_in_files),
         cmocka_unit_test(what_is_broken_is_told),

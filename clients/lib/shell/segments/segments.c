@@ -134,6 +134,6 @@ void lib_segment_asked(uint32_t segment)
 void lib_space_back(const struct ctl_space *space)
 {
     mt_status st = os_client_space_back(&lib.store, space->segment, space->offset);
-    if (st.code)
+    if (st.code && st.code != MT_ENOENT) /* given up while the raylet said so */
         lib_break(st.code, st.what);
 }
