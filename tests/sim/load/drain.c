@@ -26,13 +26,17 @@
 enum { DRAIN_ASK_AGAIN_MS = 700, DRAIN_CALLS = 0x40000000 /* numbers of our calls lie above: those of jobs lie below */ };
 
 struct sim_drains {
-    mt_map   epochs; /* node << 32 | epoch: acknowledged, it is to leave */
-    uint64_t call;   /* under way; 0: none */
+    mt_map epochs; /* node << 32 | epoch: acknowledged, it is to leave */
+    struct {
+        uint64_t call;   /* under way; 0: none */
+        uint64_t serial; /* of the raylet that the client means */
+        uint64_t limit_ms;
+        uint32_t node, epoch;
+    } asked; /* last; its answer may come after other nodes were told by signals */
     uint64_t next_call;
-    uint64_t asked_serial, limit_ms; /* of the raylet that the client means */
-    uint32_t node, epoch, left;      /* left: how many more */
-    uint32_t notices;                /* how many more of these */
-    mt_rng   rng;                    /* its own: a seed without drains is the run that it was */
+    uint32_t left;    /* how many more */
+    uint32_t notices; /* how many more of these */
+    mt_rng   rng;     /* its own: a seed without drains is the run that it was */
     mt_rng   notice_rng;
 };
 
@@ -91,16 +95,16 @@ static void ask(struct sim *s, struct sim_event *e)
     Manta__V1__DrainRequest request = MANTA__V1__DRAIN_REQUEST__INIT;
     uint8_t                 bytes[128];
     (void)e;
-    if (!sim_node_of(s, d->asked_serial) || s->now >= s->config.faults_until)
+    if (!sim_node_of(s, d->asked.serial) || s->now >= s->config.faults_until)
         return; /* it has gone meanwhile */
-    request.node = d->node;
-    request.limit_ms = d->limit_ms;
+    request.node = d->asked.node;
+    request.limit_ms = d->asked.limit_ms;
     request.reason = "asked";
     size_t size = protobuf_c_message_get_packed_size(&request.base);
     protobuf_c_message_pack(&request.base, bytes);
-    d->call = DRAIN_CALLS + ++d->next_call;
-    sim_after(s, DRAIN_ASK_AGAIN_MS * SIM_MS, "drain again", ask, 0)->arg = d->call;
-    (void)sim_head_call(s, d->call, HEAD_DRAIN_NODE, bytes, size);
+    d->asked.call = DRAIN_CALLS + ++d->next_call;
+    sim_after(s, DRAIN_ASK_AGAIN_MS * SIM_MS, "drain again", ask, 0)->arg = d->asked.call;
+    (void)sim_head_call(s, d->asked.call, HEAD_DRAIN_NODE, bytes, size);
 }
 
 static void next_drain(struct sim *s, struct sim_event *e)
@@ -108,6 +112,8 @@ static void next_drain(struct sim *s, struct sim_event *e)
     struct sim_drains *d = s->drains;
     struct sim_node   *n = s->nodes[between(s, 0, (uint64_t)s->config.nodes - 1)];
     bool               is_told = between(s, 0, 1);
+    uint64_t           limit_ms;
+    uint32_t           node, epoch;
     (void)e;
     if (s->now >= s->config.faults_until || !d->left)
         return;
@@ -115,17 +121,20 @@ static void next_drain(struct sim *s, struct sim_event *e)
     if (!sim_node_is_up(n) || n->spared_until > s->now)
         return;
     d->left--;
-    d->limit_ms = between(s, 0, 2) ? between(s, 0, 1500) : between(s, 0, 5000);
-    rlt_self(n->core, &d->node, &d->epoch);
-    if (!d->node)
+    limit_ms = between(s, 0, 2) ? between(s, 0, 1500) : between(s, 0, 5000);
+    rlt_self(n->core, &node, &epoch);
+    if (!node)
         return;
     if (is_told) {
         s->counters.drain_told++;
-        sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_SHUTDOWN, .shutdown = {"terminated", d->limit_ms + 1}});
+        sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_SHUTDOWN, .shutdown = {"terminated", limit_ms + 1}});
         return;
     }
     s->counters.drain_asked++;
-    d->asked_serial = sim_node_serial(n);
+    d->asked.serial = sim_node_serial(n);
+    d->asked.limit_ms = limit_ms;
+    d->asked.node = node;
+    d->asked.epoch = epoch;
     ask(s, e);
 }
 
@@ -216,14 +225,14 @@ bool sim_drain_reply(struct sim *s, const struct head_action *a)
         return false;
     Manta__V1__DrainReply *reply = manta__v1__drain_reply__unpack(NULL, a->reply.bytes->size, a->reply.bytes->data);
     SIM_REQUIRE(s, reply, "the head's reply cannot be read");
-    if (a->reply.call == d->call) {
+    if (a->reply.call == d->asked.call) {
         bool is_taken = reply->code == MT_OK;
         s->counters.drain_refused += !is_taken;
         /* Said twice: the first may have been for an epoch that is over. Only what was said for sure is held against the head. */
-        if (is_taken && mt_map_put_num(&d->epochs, mt_map_key((uint64_t)d->node << 32 | d->epoch), 1).code)
+        if (is_taken && mt_map_put_num(&d->epochs, mt_map_key((uint64_t)d->asked.node << 32 | d->asked.epoch), 1).code)
             abort();
-        d->asked_serial = 0;
-        d->call = 0;
+        d->asked.serial = 0;
+        d->asked.call = 0;
     }
     manta__v1__drain_reply__free_unpacked(reply, NULL);
     return true;
