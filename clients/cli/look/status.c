@@ -317,6 +317,16 @@ static void resources_text(const manta_cluster_node *node, char *out, size_t siz
     }
 }
 
+static json_t *row_of(const struct cli_args *args, const manta_cluster_node *node)
+{
+    json_t *row = node_json(node);
+    char    text[512];
+    resources_text(node, text, sizeof text);
+    if (!cli_output_is_json(args))
+        json_object_set_new(row, "resources", json_string(text));
+    return row;
+}
+
 static int list_nodes(const struct cli_args *args, manta_client *client)
 {
     manta_error         e;
@@ -325,19 +335,10 @@ static int list_nodes(const struct cli_args *args, manta_client *client)
     if (manta_nodes_list(client, &nodes, &count, NULL, &e) != MANTA_OK)
         return cli_fail("%s", e.message);
     json_t *rows = json_array();
-    for (size_t i = 0; i < count; i++) {
-        json_t *row = node_json(&nodes[i]);
-        char    text[512];
-        resources_text(&nodes[i], text, sizeof text);
-        if (!cli_output_is_json(args))
-            json_object_set_new(row, "resources", json_string(text));
-        json_array_append_new(rows, row);
-    }
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(rows, row_of(args, &nodes[i]));
     free(nodes);
-    json_t *key_row = node_json(&(manta_cluster_node){0});
-    if (!cli_output_is_json(args))
-        json_object_set_new(key_row, "resources", json_string(""));
-    if (!cli_filter_rows(args, key_row, states, rows)) {
+    if (!cli_filter_rows(args, row_of(args, &(manta_cluster_node){0}), states, rows)) {
         json_decref(rows);
         return CLI_USAGE;
     }

@@ -181,9 +181,11 @@ bool cli_whole(const struct cli_args *args, enum cli_option option, double least
 
 bool cli_amount_of_node(const struct cli_args *args, enum cli_option option, const char *name)
 {
-    double      value = 0;
-    const char *wrong = cli_number(args, option, 0, &value) ? mt_amount_wrong_of_node(name, value) : "";
-    if (wrong && wrong[0])
+    double value = 0;
+    if (!cli_number(args, option, 0, &value))
+        return false;
+    const char *wrong = mt_amount_wrong_of_node(name, value);
+    if (wrong)
         cli_usage(args, "--%s \"%s\": %s", cli_options[option].name, args->values[option], wrong);
     return !wrong;
 }

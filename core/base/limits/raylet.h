@@ -12,8 +12,7 @@ enum {
     MT_RLT_STATUS_MS = 500,      /* from the end of a socket to the wait status of its process */
     MT_RLT_STATUS_ASKED_MS = 50, /* of a worker whose zygote has not said it by then: from the question to what the system says */
     MT_RLT_SLICE_MS = 100,       /* a lease whose class others wait for is recalled after this */
-    MT_RLT_RESERVE_MS =
-        5000, /* a lease that was asked back counts as room that comes for so long; longer where such have come late */
+    MT_RLT_RESERVE_MS = 5000, /* a lease that was asked back counts as room that comes for so long; longer where such came late */
     MT_RLT_OVER_NS = 500 * 1000, /* a lease has so long to begin something before it is asked back since more tasks run than may */
     MT_RLT_PRESS_MS = 300,       /* room made by the head's word is kept so long for the one who waits elsewhere, ... */
     MT_RLT_PRESS_MAX_MS = 10000, /* ... twice as long after each time that it was gone when the head came for it, up to this */
