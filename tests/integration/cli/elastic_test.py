@@ -248,7 +248,7 @@ def training_waits(p):
     waits = begin(p, "--", *train(p, "--set", "run.name=other"))
     wait_until(lambda: "waits for workers" in p.manta("job", "logs", waits) and "no quota is left" in p.manta("job", "logs", waits),
                "it says why it waits")
-    limited = begin(p, "--", *train(p, "--set", "scaling.wait_s=4"))  # the reason is known by now, however long a launch takes to fail
+    limited = begin(p, "--", *train(p, "--set", "scaling.wait_s=15"))  # the reason is known by now, however long a launch takes to fail
     p.manta("job", "wait", limited, want=1)
     has("no quota is left", p.manta("job", "logs", limited).splitlines()[-1])
     (p.root / "broken").unlink()

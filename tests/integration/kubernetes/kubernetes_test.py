@@ -103,7 +103,7 @@ def grows(p, w):
 
 
 def deleted(p, w):
-    w.up(idle_s=600, grace_s=8)  # half of it is the job's; the other half is to be enough for all else
+    w.up(idle_s=600, grace_s=14)  # half of it is the job's; the other half is to be enough for all else, on a busy machine too
     job = w.submit("--retries", 0)
     w.runs(job)
     before = p.json("job", "status", job)["node"]
