@@ -58,6 +58,8 @@ static const char *check_resources(const struct rlt *r)
         for (uint32_t i = 0; i < r->ledger.count; i++)
             leased[i] += job->hold.amount[i];
     }
+    if (r->kept && rlt_list_is_empty(&r->waiting) && !r->is_stopping && !mt_heap_holds(&r->short_over.node))
+        return "what is kept is kept for somebody who waits";
     if (cpu >= 0 && !r->is_stopping && !mt_heap_holds(&r->short_over.node) && keeps_too_many(r, cpu))
         return "where more tasks run than there are CPUs, leases that could begin more are asked back";
     for (uint32_t i = 0; i < r->ledger.count; i++) {

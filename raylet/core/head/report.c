@@ -29,7 +29,7 @@ static uint64_t report_hash(const struct rlt *r, uint32_t *out_wants)
     uint64_t hash = 1;
     *out_wants = 0;
     for (uint32_t i = 0; i < r->ledger.count; i++)
-        hash_in(&hash, (uint64_t)r->ledger.free[i]);
+        hash_in(&hash, (uint64_t)rlt_free_for_others(r, i));
     hash_in(&hash, places_left(r) << 1 | rlt_is_stuck(r));
     hash_in(&hash, rlt_strict_hash(r));
     hash_in(&hash, rlt_drain_hash(r));
@@ -79,7 +79,7 @@ static void report_send(struct rlt *r, uint32_t want_count)
     struct ctl_resource            free_now[MT_RLT_RESOURCES_MAX];
     memcpy(free_now, r->ledger.total, sizeof free_now);
     for (uint32_t i = 0; i < r->ledger.count; i++)
-        free_now[i].milli = r->ledger.free[i];
+        free_now[i].milli = rlt_free_for_others(r, i);
     report->version = ++r->head.report_version;
     report->n_free = r->ledger.count;
     report->free = rlt_resources_make(r, free_now, r->ledger.count);

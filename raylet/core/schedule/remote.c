@@ -162,7 +162,7 @@ static bool lease_grant(struct rlt *r, struct rlt_peer *p, const struct peer_lea
 {
     struct rlt_lease *l;
     struct rlt_proc  *worker;
-    if (!rlt_class_could_now(r, &req->def) || !rlt_guest_allows(r, &req->def, req->presses))
+    if (!rlt_class_could_now(r, &req->def) || !rlt_others_may_have(r, &req->def, req->presses))
         return false;
     l = rlt_lease_new(r, req->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, job, req->lease);
     bool took = rlt_lease_take(r, &req->def, l);

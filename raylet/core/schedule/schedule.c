@@ -8,8 +8,10 @@
  * others that have run their slice are recalled, as many as it needs for one lease, and only from classes that hold more
  * than it does. (A reservation that nobody will fill would starve the children of the very tasks that hold the rest.) A
  * lease that was asked back long ago is not counted on: what is free meanwhile goes to whom it fits.
+ * What is reserved is kept from other nodes too: their requests are refused, and the head hears of it as not free.
  * The guest is a class of another node that the head (without it, that node) has told us of: room is made and kept for
- * it in the same way, and given to the next request that comes from another node.
+ * it in the same way, and given to the next request that comes from another node. A class of this node that holds nothing
+ * and has waited for longer goes first.
  */
 #include "raylet/core/leases/leases.h"
 #include "raylet/core/leases/bundles.h"
@@ -88,12 +90,12 @@ static uint32_t lacking_mask(const struct rlt *r, const struct rlt_class *c)
     return mask;
 }
 
-static bool uses_any(const struct rlt *r, const struct rlt_class *c, uint32_t mask)
+static bool uses_any(const struct rlt *r, const struct ctl_class *def, uint32_t mask)
 {
     if (mask & 1u << PLACES)
         return true;
-    for (uint32_t i = 0; i < c->def.resource_count; i++) {
-        int at = rlt_ledger_find(&r->ledger, c->def.resources[i].name);
+    for (uint32_t i = 0; i < def->resource_count; i++) {
+        int at = rlt_ledger_find(&r->ledger, def->resources[i].name);
         if (at >= 0 && (mask & 1u << at))
             return true;
     }
@@ -305,10 +307,24 @@ static bool leaves_room_for_guest(const struct rlt *r, const struct ctl_class *d
     return !overlaps || rlt_ledger_could_now(&r->ledger, r->guest.def.resources, r->guest.def.resource_count, taken);
 }
 
-bool rlt_guest_allows(const struct rlt *r, const struct ctl_class *def, uint32_t presses)
+/* Both hold nothing: who came first. */
+static bool is_before_guest(const struct rlt *r, const struct rlt_class *c)
+{
+    return !has_guest(r) || (c->held == 0 && c->waiting_since < r->guest.waiting_since);
+}
+
+bool rlt_others_may_have(const struct rlt *r, const struct ctl_class *def, uint32_t presses)
 {
     uint64_t until = UINT64_MAX; /* it is refused, and waits for nothing here */
-    return ctl_class_is_grouped(def) || presses >= r->guest_presses || leaves_room_for_guest(r, def, &until);
+    if (ctl_class_is_grouped(def))
+        return true;
+    return !uses_any(r, def, r->kept) && (presses >= r->guest_presses || leaves_room_for_guest(r, def, &until));
+}
+
+int64_t rlt_free_for_others(const struct rlt *r, uint32_t resource)
+{
+    int64_t left = r->ledger.free[resource];
+    return left > 0 && (r->kept & 1u << resource) ? 0 : left;
 }
 
 static bool may_be_recalled(const struct rlt *r, const struct rlt_lease *l, const struct rlt_class *waiter, uint32_t lacks)
@@ -324,6 +340,7 @@ static bool grant_round(struct rlt *r, uint64_t *out_until)
 {
     uint32_t reserved = 0;
     bool     any = false;
+    r->kept = 0;
     *out_until = UINT64_MAX;
     RLT_LIST_EACH(&r->waiting, link) {
         struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
@@ -332,13 +349,15 @@ static bool grant_round(struct rlt *r, uint64_t *out_until)
         bool is_grouped = ctl_class_is_grouped(&c->def);
         if (is_grouped && !class_fits(r, c))
             continue;
-        if (is_grouped || (class_fits(r, c) && !uses_any(r, c, reserved) && leaves_room_for_guest(r, &c->def, out_until))) {
+        if (is_grouped || (class_fits(r, c) && !uses_any(r, &c->def, reserved) &&
+                           (is_before_guest(r, c) || leaves_room_for_guest(r, &c->def, out_until)))) {
             rlt_list_out(&c->in_waiting);
             grant_one(r, c);
             rlt_class_wait(r, c); /* still short: to the end of the line */
             any = true;
         } else if (r->now - c->waiting_since >= MT_RLT_SLICE_MS * RLT_MS && class_can_count_on_room(r, c, out_until)) {
             reserved |= lacking_mask(r, c);
+            r->kept |= is_before_guest(r, c) ? lacking_mask(r, c) : 0;
         }
     }
     return any;

@@ -17,8 +17,10 @@ bool rlt_keeps_room(const struct rlt *r, uint64_t *out_ns);
  * often; 0: the head says who. */
 void rlt_guest_comes(struct rlt *r, const struct ctl_class *def, uint32_t presses, uint32_t keep_ms);
 void rlt_guest_goes(struct rlt *r);
-/* Whether another node's request leaves the guest its room, or has been refused as often. */
-bool rlt_guest_allows(const struct rlt *r, const struct ctl_class *def, uint32_t presses);
+/* Whether a request of another node leaves what those who wait here keep, and the guest its room (or was refused as often). */
+bool rlt_others_may_have(const struct rlt *r, const struct ctl_class *def, uint32_t presses);
+/* What the head may give away of a resource, in thousandths; below 0: as much is to come back first. */
+int64_t rlt_free_for_others(const struct rlt *r, uint32_t resource);
 
 /* While the head is away and classes wait: other nodes are asked soon (alone.c). */
 void rlt_alone_arm(struct rlt *r);

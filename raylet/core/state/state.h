@@ -96,6 +96,7 @@ struct rlt {
     uint32_t            death_count;
     struct rlt_list     failing;    /* rlt_job.in_failing: noted in this step, ended before its end */
     struct rlt_list     waiting;    /* rlt_class.in_waiting, longest wait first */
+    uint32_t            kept;       /* resources (bits) of which those in `waiting` keep what is free for themselves */
     bool                is_dirty;   /* something may be granted now */
     struct rlt_timer    short_over; /* runs: memory is short, or was a moment ago, and nothing is granted */
     struct rlt_timer    slice;

@@ -577,6 +577,58 @@ static void turns_there(void)
     nodes_stop(&n);
 }
 
+/* Submits on its node a task that needs both CPUs of it, and waits for it. */
+MANTA_TASK(int64_t, asks_for_both, (int64_t, ms))
+{
+    manta_task_opts both = {.num_cpus = 2, .node = manta_node()};
+    int64_t         slept = -1;
+    manta_error     e;
+    manta_ref      *ref = nap_remote(&both, ms);
+    if (manta_get_i64(ref, TEST_WAIT_MS, &slept, &e) != MANTA_OK)
+        slept = -e.code;
+    manta_free(ref);
+    return slept;
+}
+
+/* Another node's work without end, of which each task needs one CPU, does not keep both from a task of node `owner`. */
+static void wide_has_its_turn(int owner)
+{
+    enum { UNDER_WAY = 8 };
+    manta_error     e;
+    manta_ref      *busy[UNDER_WAY], *waits;
+    unsigned char   ready = 0;
+    manta_task_opts asks = {AT(1), .no_cpu = true}, both = {AT(1), .num_cpus = 2};
+    for (int i = 0; i < UNDER_WAY; i++)
+        busy[i] = nap_remote(THERE, 300 + 50 * i);
+    waits = owner ? asks_for_both_remote(&asks, 3) : nap_remote(&both, 3);
+    int64_t until = test_now_ms() + TEST_WAIT_MS;
+    for (int i = 0; !ready && test_now_ms() < until; i++) {
+        CHECK_I64(busy[i % UNDER_WAY], 300 + 50 * (i % UNDER_WAY));
+        busy[i % UNDER_WAY] = nap_remote(THERE, 300 + 50 * (i % UNDER_WAY));
+        manta_wait(&waits, 1, 1, 0, &ready, &e);
+    }
+    CHECK(ready);
+    CHECK_I64(waits, 3);
+    for (int i = 0; i < UNDER_WAY; i++)
+        CHECK_I64(busy[i], 300 + 50 * i);
+}
+
+static void turns_wide_there(void)
+{
+    struct nodes n;
+    nodes_start(&n, 2, "2");
+    wide_has_its_turn(1);
+    nodes_stop(&n);
+}
+
+static void turns_wide_from_afar(void)
+{
+    struct nodes n;
+    nodes_start(&n, 2, "2");
+    wide_has_its_turn(0);
+    nodes_stop(&n);
+}
+
 static void head_gone_turns(void)
 {
     struct nodes   n;
@@ -693,6 +745,8 @@ static const struct test_case cases[] = {
     {"head_gone_turns", head_gone_turns, OWN_INIT},
     {"head_moves", head_moves, OWN_INIT},
     {"turns_there", turns_there, OWN_INIT},
+    {"turns_wide_there", turns_wide_there, OWN_INIT},
+    {"turns_wide_from_afar", turns_wide_from_afar, OWN_INIT},
     {"wrong_token", wrong_token, OWN_INIT},
     {"another_job", another_job, OWN_INIT},
     {NULL, NULL, {0}, false, 0},

@@ -354,30 +354,85 @@ static void each_has_its_turn(void **state)
     }
 }
 
-/* A class of another node that the head tells of again and again: room is kept for it no longer either. */
-static void a_guest_counts_on_it_no_longer(void **state)
+static const struct ctl_class one_cpu = {.resource_count = 1, .resources = {{.name = "CPU", .milli = 1000}}};
+
+/* What is kept is kept from other nodes too, and told the head as not free; for as long. */
+static void others_are_refused_what_is_kept(void **state)
+{
+    (void)state;
+    uint64_t asked = an_hour_is_asked_back(true);
+    wants(SMALL, 0);
+    assert_int_equal(classes[SMALL].granted, 0);
+    assert_false(rlt_others_may_have(r, &one_cpu, 0));
+    assert_int_equal(rlt_free_for_others(r, 0), 0);
+    runs_until(asked + MT_RLT_RESERVE_MS * MS + MS);
+    assert_true(rlt_others_may_have(r, &one_cpu, 0));
+    assert_int_equal(rlt_free_for_others(r, 0), 1000);
+}
+
+static void they_have_it_when_nobody_keeps_it_any_more(void **state)
+{
+    (void)state;
+    an_hour_is_asked_back(true);
+    wants(SMALL, 0);
+    assert_false(rlt_others_may_have(r, &one_cpu, 0));
+    wants(WIDE, 0);
+    assert_true(rlt_others_may_have(r, &one_cpu, 0));
+    assert_int_equal(rlt_free_for_others(r, 0), 1000);
+}
+
+static void a_guest_comes(int64_t cpus_milli)
 {
     Manta__V1__Press      press = MANTA__V1__PRESS__INIT;
     Manta__V1__HeadToNode m = MANTA__V1__HEAD_TO_NODE__INIT;
     Manta__V1__Resource   cpus = MANTA__V1__RESOURCE__INIT;
     Manta__V1__Resource  *resources[] = {&cpus};
+    cpus.name = "CPU";
+    cpus.milli = cpus_milli;
+    press.resources = resources;
+    press.n_resources = 1;
+    m.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_PRESS;
+    m.press = &press;
+    head_says(&m);
+    take_note();
+    forks_served();
+}
+
+/* Of a class that waits here and one of another node, which both hold nothing, the one that came first. */
+static void a_guest_waits_for_who_came_before_it(void **state)
+{
+    (void)state;
+    an_hour_is_asked_back(true);
+    a_guest_comes(1000);
+    assert_false(rlt_others_may_have(r, &one_cpu, 0));
+    end(NULL);
+
+    begin_with(2, true);
+    class_is(LONG, 1000, HOUR);
+    class_is(WIDE, 2000, 10 * MS);
+    wants(LONG, 1);
+    runs_until(now + 500 * MS);
+    a_guest_comes(1000);
+    wants(WIDE, 1);
+    for (int i = 0; i < 10; i++) {
+        runs_until(now + 100 * MS);
+        a_guest_comes(1000);
+        assert_true(rlt_others_may_have(r, &one_cpu, 0));
+    }
+}
+
+/* A class of another node that the head tells of again and again: room is kept for it no longer either. */
+static void a_guest_counts_on_it_no_longer(void **state)
+{
     (void)state;
     begin_with(2, true);
     class_is(LONG, 1000, HOUR);
     class_is(SMALL, 1000, 10 * MS);
     wants(LONG, 1);
     runs_until(now + 500 * MS);
-    cpus.name = "CPU";
-    cpus.milli = 2000;
-    press.resources = resources;
-    press.n_resources = 1;
-    m.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_PRESS;
-    m.press = &press;
     uint64_t asked = now;
     for (int i = 0; i < 100; i++) {
-        head_says(&m);
-        take_note();
-        forks_served();
+        a_guest_comes(2000);
         if (i == 0) {
             assert_true(is_recalled(LONG));
             wants(LONG, 0);
@@ -401,6 +456,9 @@ int main(int argc, char **argv)
         cmocka_unit_test_teardown(room_that_is_not_wanted_any_more_is_given_at_once, end),
         cmocka_unit_test(a_stream_of_small_tasks_does_not_starve_a_wide_class),
         cmocka_unit_test(each_has_its_turn),
+        cmocka_unit_test_teardown(others_are_refused_what_is_kept, end),
+        cmocka_unit_test_teardown(they_have_it_when_nobody_keeps_it_any_more, end),
+        cmocka_unit_test_teardown(a_guest_waits_for_who_came_before_it, end),
         cmocka_unit_test_teardown(a_guest_counts_on_it_no_longer, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
