@@ -101,17 +101,6 @@ mt_status swp_crew_write(struct swp_crew *crew, int slot, const struct swp_wire 
     return swp_wire_put(&crew->seats[slot].words, word);
 }
 
-void swp_crew_send(struct swp_crew *crew)
-{
-    for (int i = 0; i < crew->count; i++) {
-        struct swp_seat *seat = &crew->seats[i];
-        if (seat->words.size == 0 || !seat->actor)
-            continue;
-        manta_free(manta_actor_call(seat->actor, "tell", MANTA_ARGS(manta_bytes_of(seat->words.data, seat->words.size))));
-        seat->words.size = 0;
-    }
-}
-
 /* ---- news ---- */
 
 static mt_status down(struct swp_seat *seat, struct swp_event *ev, const manta_error *e, swp_crew_fn fn, void *user)
@@ -125,6 +114,37 @@ static mt_status down(struct swp_seat *seat, struct swp_event *ev, const manta_e
         manta_actor_kill(seat->actor, false);
     bury(seat);
     return fn(user, ev, (mt_view){0});
+}
+
+/* ---- words ---- */
+
+/* What it was told waits in its lane, or has found no room in an object store and will never come. */
+static bool is_told(manta_ref *told, manta_error *e)
+{
+    unsigned char is_over = 0;
+    manta_view    view = {0};
+    e->code = MANTA_OK;
+    if (manta_wait(&told, 1, 1, 0, &is_over, NULL) == 1 && manta_get(told, 0, &view, e) == MANTA_OK)
+        manta_release(&view);
+    return e->code == MANTA_OK || e->code == MANTA_EACTOR_DIED; /* of that it hears by its news */
+}
+
+mt_status swp_crew_send(struct swp_crew *crew, swp_crew_fn fn, void *user)
+{
+    mt_status st = mt_ok();
+    for (int i = 0; i < crew->count && st.code == 0; i++) {
+        struct swp_seat *seat = &crew->seats[i];
+        struct swp_event ev = {.slot = i, .trial = -1, .now_ns = mt_now_ns()};
+        manta_error      e;
+        if (seat->words.size == 0 || !seat->actor)
+            continue;
+        manta_ref *told = manta_actor_call(seat->actor, "tell", MANTA_ARGS(manta_bytes_of(seat->words.data, seat->words.size)));
+        seat->words.size = 0;
+        if (!is_told(told, &e))
+            st = down(seat, &ev, &e, fn, user);
+        manta_free(told);
+    }
+    return st;
 }
 
 static mt_status event_of(struct swp_event *ev, const struct swp_wire *m, swp_crew_fn fn, void *user)

@@ -53,7 +53,6 @@ void swp_crew_hire(struct swp_crew *crew, int slot);
 void swp_crew_kill(struct swp_crew *crew, int slot);
 /* Writes a word for a slot; it goes with swp_crew_send. ENOMEM. */
 MT_MUST_USE mt_status swp_crew_write(struct swp_crew *crew, int slot, const struct swp_wire *word);
-void                  swp_crew_send(struct swp_crew *crew);
 /* Where the process that served a slot last has noted its ends. */
 enum { SWP_ENDS_PATH_SIZE = MT_PATH_BYTES_MAX + 96 };
 void swp_crew_ends(const struct swp_crew *crew, int slot, char out[SWP_ENDS_PATH_SIZE]);
@@ -61,6 +60,9 @@ void swp_crew_ends(const struct swp_crew *crew, int slot, char out[SWP_ENDS_PATH
 /* Waits for news of anyone, up to wait_ms, and hands each to `fn` as an event, with the bytes of a saved state beside it. The first
  * failure of `fn` ends it and is returned. */
 typedef mt_status (*swp_crew_fn)(void *user, struct swp_event *event, mt_view state);
+/* Sends what was written. A slot whose words find no room in the object store is killed, and `fn` told that it is down.
+ * Blocks as manta_put does. */
+MT_MUST_USE mt_status swp_crew_send(struct swp_crew *crew, swp_crew_fn fn, void *user);
 MT_MUST_USE mt_status swp_crew_look(struct swp_crew *crew, int wait_ms, swp_crew_fn fn, void *user);
 
 /* How many such trials the cluster has room for, at least 1; < 0 is -code, and *e is what libmanta says (this is a forked child,

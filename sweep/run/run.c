@@ -298,10 +298,10 @@ static mt_status loop(struct run *r)
     mt_status st = mt_ok();
     while (st.code == 0 && !r->is_done) {
         bool waits = swp_driver_waits_for_disk(&r->driver);
-        swp_crew_send(&r->crew);
+        st = swp_crew_send(&r->crew, on_news_of_crew, r);
         if (r->driver.is_held)
             mt_sleep_ms(r->news.is_full ? MT_SWEEP_ROOM_MS : MT_SWEEP_DISK_LOOK_MS);
-        else
+        else if (st.code == 0)
             st = swp_crew_look(&r->crew, waits ? MT_SWEEP_DISK_LOOK_MS : MT_SWEEP_TICK_MS, on_news_of_crew, r);
         int64_t now = mt_now_ns();
         if (st.code == 0)

@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -674,6 +675,95 @@ static void a_node_and_the_head_die(void)
     nodes_stop(&n);
 }
 
+/* ---- an object store that is full ---- */
+
+enum { FULL_STORE = 64 << 20, FULL_STATE = 8 << 20, FULL_PIECE = 4 << 20, FULL_PIECES = 4096 };
+
+/* Has saved a state, waits until no store has room for it, and fails. */
+static manta_status fails_when_full(manta_trial *t)
+{
+    size_t             size;
+    const uint64_t    *number = manta_trial_data(t, &size);
+    struct test_board *board = test_board_map(*number);
+    void              *state = calloc(1, FULL_STATE);
+    CHECK(state);
+    if (manta_trial_attempt(t) == 0) {
+        manta_trial_save(t, 1, state, FULL_STATE);
+        manta_trial_report(t, 1, "loss", bowl(t));
+        journal_await(t, 1);
+        board->words[0] = 1;
+        free(state);
+        return manta_trial_fail(t, test_board_wait(&board->words[1], 1) ? "once" : "nobody came");
+    }
+    if (manta_trial_load(t, state, FULL_STATE) != 1)
+        return manta_trial_fail(t, "its state is lost");
+    free(state);
+    manta_trial_report(t, 2, "loss", bowl(t));
+    return MANTA_OK;
+}
+MANTA_TRIAL(fails_when_full);
+
+static struct {
+    struct test_board *board;
+    manta_ref         *pieces[FULL_PIECES];
+    int                count;
+} full;
+
+/* Puts values of this size until there is no room for another one; how many. */
+static int fill_with(size_t size)
+{
+    static const char piece[FULL_PIECE];
+    manta_error       e = {0};
+    manta_view        view;
+    int               before = full.count;
+    while (e.code == MANTA_OK) {
+        CHECK(full.count < FULL_PIECES);
+        full.pieces[full.count++] = manta_put(piece, size);
+        if (manta_get(full.pieces[full.count - 1], TEST_WAIT_MS, &view, &e) == MANTA_OK)
+            manta_release(&view);
+    }
+    CHECK_EQ(e.code, MANTA_ESTORE_FULL);
+    return full.count - before - 1;
+}
+
+/* What a worker does not need any more it gives back a little later: until nothing has come for a while. */
+static int fill(void *user, const manta_sweep_progress *p)
+{
+    (void)user, (void)p;
+    if (full.board->words[0] == 0 || full.board->words[1])
+        return 0;
+    for (int quiet = 0; quiet < 10; test_sleep_ms(100)) {
+        int fitted = 0;
+        for (size_t size = FULL_PIECE; size >= FULL_PIECE / 64; size /= 8)
+            fitted += fill_with(size);
+        quiet = fitted ? 0 : quiet + 1;
+    }
+    full.board->words[1] = 1;
+    return 0;
+}
+
+/* A trial whose state finds no room on its way to its next attempt has failed, and says why. */
+static void full_store(void)
+{
+    manta_error        e;
+    manta_sweep_result r;
+    uint64_t           number;
+    storage_make();
+    full.board = test_board_new(&number);
+    manta_sweep_opts o = options(1);
+    o.retries = 1;
+    o.data = &number;
+    o.data_size = sizeof number;
+    o.progress = fill;
+    CHECK_CODE(manta_sweep_run("fails_when_full", &o, &r, &e), MANTA_ETASK, &e);
+    CHECK_SAYS(e.message, "object store is full");
+    CHECK_EQ(r.failed, 1);
+    CHECK_EQ(r.retried, 1);
+    for (int i = 0; i < full.count; i++)
+        manta_free(full.pieces[i]);
+    storage_clear();
+}
+
 #define TWO_CPUS {.num_cpus = 2}, false, 0
 static const struct test_case cases[] = {
     {"finds_and_resumes", finds_and_resumes, TWO_CPUS},
@@ -690,6 +780,7 @@ static const struct test_case cases[] = {
     {"another_space", another_space, TWO_CPUS},
     {"two_of_one_name", two_of_one_name, TWO_CPUS},
     {"full_disk", full_disk, TWO_CPUS},
+    {"full_store", full_store, {.num_cpus = 2, .store_memory = FULL_STORE, .spill_dir = "none"}, false, 0},
     {"a_node_and_the_head_die", a_node_and_the_head_die, {0}, true, 0},
     {NULL, NULL, {0}, false, 0},
 };
