@@ -87,14 +87,14 @@ typedef struct manta_init_opts {
  * Before it: what main does there is done for workers, too, with the same argc and argv, but once for many of them. So variables
  * may be set, and arguments and files read. Threads that are started there are not in workers, and what is printed comes more than
  * once. Of the calls here those that register, make a manta_arg or print an error work; so do manta_is_initialized (false),
- * manta_shutdown (0), and freeing NULL or the ref of a call that failed. Any other is EINVAL: at once, or by manta_get of the
- * ref that it gives.
+ * manta_shutdown (0), and freeing NULL or the ref of a failed call. Any other is EINVAL: at once, or by manta_get of its ref.
  * With MANTA_INLINE=1 in the environment there is no cluster and no further process, for gdb and sanitizers. Each task and method
  * runs inside the call that submits it, one at a time. Results and errors are the same, with these exceptions: resources and
  * placement have no effect, a timeout only sets manta_is_cancelled, a kill loses the actor's state, and generators and runtime
  * environments fail with EUNSUPPORTED.
  * EINVAL: called twice; a bad option, or another name_space than before; two functions or actor types of one name (a definition
- * that two files include is one); a signature that can't be. ECONN (no cluster), EAUTH, EVERSION, ETIMEDOUT, ENOMEM, ESYS. */
+ * that two files include is one); a signature that can't be; arguments and environment of more than 128 KiB, which workers get.
+ * ECONN, EAUTH, EVERSION, ETIMEDOUT, ENOMEM, ESYS. */
 MANTA_API manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, manta_error *e);
 /* Between manta_init and manta_shutdown, and in a worker. Any thread. (When this node's raylet ends: ECONN, manta_error.h.) */
 MANTA_API bool manta_is_initialized(void);

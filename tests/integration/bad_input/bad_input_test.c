@@ -20,6 +20,11 @@ MANTA_TASK(int64_t, add, (int64_t, a), (int64_t, b))
 {
     return a + b;
 }
+MANTA_TASK(int64_t, length_of, (const char *, variable))
+{
+    const char *text = getenv(variable);
+    return text ? (int64_t)strlen(text) : -1;
+}
 MANTA_TASK(double, half, (double, x))
 {
     return x / 2;
@@ -223,6 +228,27 @@ static void init_errors(void)
     CHECK(fchdir(before) == 0 && close(before) == 0);
 }
 
+/* What workers can't be given is said, and no part of it is left out. */
+static void long_arguments(void)
+{
+    enum { LONG = 100 * 1000 };
+    static char text[LONG + 1];
+    manta_error e;
+    memset(text, 'a', LONG);
+    char *args[] = {test_argv[0], text, text, NULL}, **argv = args;
+    int   argc = 3, open_ones = descriptors();
+    CHECK_CODE(manta_init(&argc, &argv, NULL, &e), MANTA_EINVAL, &e);
+    CHECK_SAYS(e.message, "more than 128 KiB");
+    CHECK(setenv("LONG", text, 1) == 0 && setenv("LONGER", text, 1) == 0);
+    CHECK_CODE(manta_init(&test_argc, &test_argv, NULL, &e), MANTA_EINVAL, &e);
+    CHECK_SAYS(e.message, "more than 128 KiB");
+    CHECK_EQ(descriptors(), open_ones);
+    CHECK_EQ(unsetenv("LONGER"), 0);
+    CHECK_CODE(manta_init(&test_argc, &test_argv, &(manta_init_opts){.num_cpus = 1}, &e), MANTA_OK, &e);
+    CHECK_I64(length_of_remote(NULL, "LONG"), LONG);
+    CHECK_EQ(manta_shutdown(), 0);
+}
+
 /* Before manta_init every call says that it is missing. */
 static void before_init(void)
 {
@@ -344,6 +370,7 @@ static const struct test_case cases[] = {
     {"wrong_resources", wrong_resources, TWO_CPUS},
     {"unschedulable", unschedulable, TWO_CPUS},
     {"init_errors", init_errors, {0}, true, 0},
+    {"long_arguments", long_arguments, {0}, true, 0},
     {"before_init", before_init, {0}, true, 0},
     {"init_twice", init_twice, TWO_CPUS},
     {"init_wrong_server", init_wrong_server, {0}, true, 0},

@@ -25,12 +25,12 @@ extern char **environ;
 
 /* ---- hello ---- */
 
-static size_t append(char *to, size_t at, size_t room, const char *text)
+/* What does not fit is counted all the same. */
+static size_t append(char *to, size_t at, const char *text)
 {
     size_t size = strlen(text) + 1;
-    if (at + size > room)
-        return at;
-    memcpy(to + at, text, size);
+    if (at + size <= CTL_HELLO_STRINGS_MAX)
+        memcpy(to + at, text, size);
     return at + size;
 }
 
@@ -47,17 +47,20 @@ static mt_status hello_strings(char *strings, int argc, char **argv, struct ctl_
     size_t at = 0;
     char   folder[4096];
     for (int i = 0; i < argc; i++, hello->argc++)
-        at = append(strings, at, CTL_HELLO_STRINGS_MAX, argv[i]);
+        at = append(strings, at, argv[i]);
     for (char **entry = environ; entry && *entry; entry++) {
-        size_t before = at;
         if (!environment_passes(*entry))
             continue;
-        at = append(strings, at, CTL_HELLO_STRINGS_MAX - sizeof folder, *entry);
-        hello->envc += at != before;
+        at = append(strings, at, *entry);
+        hello->envc++;
     }
     if (!getcwd(folder, sizeof folder))
         return mt_error(MT_ESYS, errno, "the current folder, in which workers are to start, can't be found (was it removed?)");
-    at = append(strings, at, CTL_HELLO_STRINGS_MAX, folder);
+    at = append(strings, at, folder);
+    if (at > CTL_HELLO_STRINGS_MAX)
+        return mt_error(MT_EINVAL, 0,
+                        "this program's arguments and environment, which its workers get, are more than 128 KiB: pass long "
+                        "ones in a file, and unset variables that no worker needs");
     hello->strings_size = (uint32_t)at;
     return mt_ok();
 }
