@@ -98,27 +98,27 @@ static bool left_look(manta_client *client, uint32_t *out_left, char *text, size
 bool cli_nodes_end(manta_client *client, uint64_t limit_ms, manta_error *e)
 {
     static char text[SAID_SIZE];
-    uint64_t    begun = ctl_now_ms(), said = begun, now;
+    uint64_t    begun = ctl_now_ms(), said = begun;
     uint32_t    left = 0;
     if (manta_scale_down(client, e) != MANTA_OK)
         return false;
-    while (left_look(client, &left, text, sizeof text, e)) {
+    struct ctl_patience patience = ctl_patience_of((int64_t)limit_ms);
+    do {
+        (void)ctl_try_begin(&patience, MT_CTL_TRY_MS);
+        if (!left_look(client, &left, text, sizeof text, e))
+            return false;
         if (left == 0)
             return true;
-        now = ctl_now_ms();
-        if (now - begun >= limit_ms) {
-            e->code = MANTA_ETIMEDOUT;
-            snprintf(e->message, sizeof e->message, "%u of the nodes that the cluster has started may still be there after %d s",
-                     left, (int)((now - begun) / 1000));
-            fprintf(stderr, "manta: may be left at the provider: %s\n", text);
-            return false;
-        }
-        if (now - said >= SAY_MS) {
+        if (ctl_now_ms() - said >= SAY_MS) {
             fprintf(stderr, "manta: waits for the end of %s\n", text);
-            said = now;
+            said = ctl_now_ms();
         }
         mt_sleep_ms(LOOK_MS);
-    }
+    } while (ctl_try_end(&patience));
+    e->code = MANTA_ETIMEDOUT;
+    snprintf(e->message, sizeof e->message, "%u of the nodes that the cluster has started may still be there after %d s", left,
+             (int)((ctl_now_ms() - begun) / 1000));
+    fprintf(stderr, "manta: may be left at the provider: %s\n", text);
     return false;
 }
 
