@@ -79,6 +79,14 @@ void test_fail(const char *file, int line, const char *format, ...) __attribute_
             test_fail(__FILE__, __LINE__, "%s is %d instead of %s: %s", #call, code_, #wanted, code_ ? (e)->message : "no error"); \
     } while (0)
 
+/* It becomes true within TEST_WAIT_MS; looked at again and again. */
+#define CHECK_SOON(cond) \
+    do { \
+        for (int64_t limit_ = test_now_ms() + TEST_WAIT_MS; !(cond); test_sleep_ms(2)) \
+            if (test_now_ms() >= limit_) \
+                test_fail(__FILE__, __LINE__, "not true after %d s: %s", TEST_WAIT_MS / 1000, #cond); \
+    } while (0)
+
 /* Gets, checks and frees. */
 #define CHECK_I64(ref, wanted) CHECK_EQ(test_i64((ref), __FILE__, __LINE__), (wanted))
 int64_t test_i64(manta_ref *take_ref, const char *file, int line);

@@ -387,8 +387,7 @@ static void case_group(void)
     CHECK_CODE(manta_group_watch(g, on_member_death, &deaths, &e), MANTA_OK, &e);
     CHECK_CODE(manta_group_watch(g, on_member_death, &deaths, &e), MANTA_EEXIST, &e);
     manta_actor_kill(manta_group_actor(g, 3), false);
-    for (int64_t limit = test_now_ms() + TEST_WAIT_MS; !atomic_load(&deaths.count); test_sleep_ms(10))
-        CHECK(test_now_ms() < limit);
+    CHECK_SOON(atomic_load(&deaths.count));
     CHECK_EQ(atomic_load(&deaths.last), 3);
     CHECK_CODE(manta_group_gather(g, "add", MANTA_ARGS(manta_i64(7)), TEST_WAIT_MS, views, &failed, &e), MANTA_EACTOR_DIED, &e);
     CHECK_EQ(failed, 3);

@@ -215,11 +215,7 @@ static char *cli(const char *one, const char *two, const char *three)
 /* Soon: its process may be there still. */
 static void not_listed(const char *name)
 {
-    int64_t limit = test_now_ms() + TEST_WAIT_MS;
-    while (strstr(cli("list", "actors", NULL), name)) {
-        CHECK(test_now_ms() < limit);
-        test_sleep_ms(5);
-    }
+    CHECK_SOON(!strstr(cli("list", "actors", NULL), name));
 }
 static int warden_pid(const char *name)
 {
@@ -407,8 +403,7 @@ static void detached_values(void)
     CHECK_CODE(manta_get(page, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
     CHECK_EQ(manta_wait(&unread, 1, 1, TEST_WAIT_MS, NULL, &e), 1);
     manta_actor_kill(a, false);
-    for (int64_t limit = test_now_ms() + TEST_WAIT_MS; strstr(cli("job", "list", NULL), "RUNNING"); test_sleep_ms(20))
-        CHECK(test_now_ms() < limit);
+    CHECK_SOON(!strstr(cli("job", "list", NULL), "RUNNING"));
     CHECK(nodes_is_filled(view.data, view.size, 5));
     CHECK_CODE(manta_get(unread, TEST_WAIT_MS, &late, &e), MANTA_OK, &e);
     CHECK(late.size == LARGE && nodes_is_filled(late.data, late.size, 5));

@@ -132,11 +132,7 @@ static void waits_for(int i, const char *what)
 
 static void drains(int i)
 {
-    int64_t limit = test_now_ms() + TEST_WAIT_MS;
-    while (leaving_node(&nodes, i).state != MANTA_NODE_DRAINING) {
-        CHECK(test_now_ms() < limit);
-        test_sleep_ms(5);
-    }
+    CHECK_SOON(leaving_node(&nodes, i).state == MANTA_NODE_DRAINING);
 }
 
 /* What is written there, from one moment to the next. */

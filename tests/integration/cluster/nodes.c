@@ -123,11 +123,7 @@ static uint32_t id_of(int number)
 
 void nodes_learn_id(struct nodes *n, int number)
 {
-    int64_t limit = test_now_ms() + TEST_WAIT_MS;
-    while (!(n->ids[number] = id_of(number))) {
-        CHECK(test_now_ms() < limit);
-        test_sleep_ms(5);
-    }
+    CHECK_SOON((n->ids[number] = id_of(number)));
 }
 
 void nodes_start_head(struct nodes *n, const char *listen)

@@ -148,8 +148,8 @@ static void held_handles(void)
 static int part(const char *name)
 {
     int pids[4], count;
-    for (int64_t limit = test_now_ms() + TEST_WAIT_MS; (count = test_find(getpid(), name, pids, 4)) > 1; test_sleep_ms(1))
-        CHECK(test_now_ms() < limit); /* a child of it has its name until it has become another program */
+    CHECK_SOON((count = test_find(getpid(), name, pids, 4)) <=
+               1); /* a child of it has its name until it has become another program */
     CHECK_EQ(count, 1);
     return pids[0];
 }
@@ -659,8 +659,7 @@ static void descriptors_of_actors(void)
     }
     /* What they shared goes with the last, warm processes beyond the bound after MT_RLT_IDLE_MS. The raylet may have opened some
      * of its own meanwhile, to its head. */
-    for (int64_t limit = test_now_ms() + TEST_WAIT_MS; fds_of(raylet) > before + theirs / 4; test_sleep_ms(10))
-        CHECK(test_now_ms() < limit);
+    CHECK_SOON(fds_of(raylet) <= before + theirs / 4);
 }
 
 /* A signal to a worker takes a descriptor for a moment. A raylet that has none left kills as soon as it has one. */

@@ -388,8 +388,7 @@ static void pull_spilled_seen(void)
         check_filled(puts[i], 8 * MIB, i);
         manta_free(puts[i]);
     }
-    for (int64_t limit = test_now_ms() + TEST_WAIT_MS; count_in(listed(), "spilled");)
-        CHECK(test_now_ms() < limit);
+    CHECK_SOON(!count_in(listed(), "spilled"));
     nodes_stop(&n);
 }
 

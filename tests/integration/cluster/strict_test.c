@@ -87,9 +87,7 @@ static bool is_frozen(int incarnation)
 }
 static void wait_frozen(int incarnation)
 {
-    int64_t limit = test_now_ms() + TEST_WAIT_MS;
-    while (!is_frozen(incarnation))
-        CHECK(test_now_ms() < limit);
+    CHECK_SOON(is_frozen(incarnation));
 }
 static void never_overlapped(int incarnations)
 {

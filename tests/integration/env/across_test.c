@@ -127,8 +127,7 @@ static void across(void)
     unlink(path);
     rmdir(folder);
     manta_shutdown();
-    for (int64_t limit = test_now_ms() + TEST_WAIT_MS; !is_swept(&n, 0) || !is_swept(&n, 1); test_sleep_ms(5))
-        CHECK(test_now_ms() < limit); /* the job is over: nothing of it stays on either node */
+    CHECK_SOON(is_swept(&n, 0) && is_swept(&n, 1)); /* the job is over: nothing of it stays on either node */
     nodes_stop(&n);
 }
 
