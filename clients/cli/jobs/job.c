@@ -244,57 +244,53 @@ static bool array_of(const struct cli_args *args, uint32_t *out_count, char out_
            false;
 }
 
-static int submit(const struct cli_args *args, manta_client *client)
+/* A job, and what it points to. */
+struct request {
+    manta_job    job;
+    struct after after;
+    char         indices[INDICES_SIZE];
+    const char  *files[MT_CLI_LIST_MAX + 2];
+};
+
+/* Before anybody is asked: what is wrong is said where no head is there, too. */
+static int request_read(const struct cli_args *args, struct request *out)
 {
-    static struct after after;
-    static char         indices[INDICES_SIZE];
-    double              cpus = 0, gpus = 0, retries = 0;
-    int32_t             priority;
-    uint32_t            array;
-    int64_t             time_s = 0, work_s = 0, resume_s = 0;
-    int32_t             signal;
-    uint32_t            notice_s;
-    uint64_t            deadline_ms = 0;
-    const char         *files[MT_CLI_LIST_MAX + 2];
-    manta_error         e;
-    if (!cli_number(args, CLI_OPT_NUM_CPUS, 0, &cpus) || !cli_number(args, CLI_OPT_NUM_GPUS, 0, &gpus) ||
-        !cli_whole(args, CLI_OPT_RETRIES, 0, UINT32_MAX, &retries) || !cli_time_limit(args, &time_s) ||
-        !array_of(args, &array, indices) || !priority_of(args, &priority) || !split_after(args, &after) ||
-        !cli_time_until(args, CLI_OPT_JOB_DEADLINE, &deadline_ms) || !cli_duration(args, CLI_OPT_WORK, &work_s) ||
-        !cli_duration(args, CLI_OPT_RESUME, &resume_s) || !notice_of(args, &signal, &notice_s))
+    manta_job *job = &out->job;
+    double     retries = 0;
+    *job = (manta_job){.argv = (const char *const *)args->rest,
+                       .files = out->files,
+                       .env = args->env,
+                       .metadata = args->metadata,
+                       .after = out->after.list,
+                       .hold = args->values[CLI_OPT_HOLD] != NULL,
+                       .preemptible = args->values[CLI_OPT_PREEMPTIBLE] != NULL};
+    if (!cli_number(args, CLI_OPT_NUM_CPUS, 0, &job->cpus) || !cli_number(args, CLI_OPT_NUM_GPUS, 0, &job->gpus) ||
+        !cli_whole(args, CLI_OPT_RETRIES, 0, UINT32_MAX, &retries) || !cli_time_limit(args, &job->time_s) ||
+        !array_of(args, &job->array, out->indices) || !priority_of(args, &job->priority) || !split_after(args, &out->after) ||
+        !cli_time_until(args, CLI_OPT_JOB_DEADLINE, &job->deadline_ms) || !cli_duration(args, CLI_OPT_WORK, &job->work_s) ||
+        !cli_duration(args, CLI_OPT_RESUME, &job->resume_s) || !notice_of(args, &job->signal, &job->notice_s))
         return CLI_USAGE;
     if (args->values[CLI_OPT_ARRAY] && args->values[CLI_OPT_FOLLOW])
         return cli_usage(args, "an array has a log for each of its jobs: manta job logs --follow ID.INDEX");
-    if (add_object(args, files) != CLI_OK)
+    if (add_object(args, out->files) != CLI_OK)
         return CLI_FAILED;
-    manta_job job = {.id = manta_job_new_id(),
-                     .name = args->values[CLI_OPT_NAME] ? args->values[CLI_OPT_NAME] : args->rest[0],
-                     .argv = (const char *const *)args->rest,
-                     .files = files,
-                     .env = args->env,
-                     .metadata = args->metadata,
-                     .time_s = time_s,
-                     .retries = (uint32_t)retries,
-                     .cpus = cpus,
-                     .gpus = gpus,
-                     .priority = priority,
-                     .array = array,
-                     .array_indices = indices[0] ? indices : NULL,
-                     .after = after.list,
-                     .hold = args->values[CLI_OPT_HOLD] != NULL,
-                     .preemptible = args->values[CLI_OPT_PREEMPTIBLE] != NULL,
-                     .deadline_ms = deadline_ms,
-                     .work_s = work_s,
-                     .resume_s = resume_s,
-                     .signal = signal,
-                     .notice_s = notice_s};
-    if (manta_job_submit(client, &job, &e) != MANTA_OK)
+    job->name = args->values[CLI_OPT_NAME] ? args->values[CLI_OPT_NAME] : args->rest[0];
+    job->retries = (uint32_t)retries;
+    job->array_indices = out->indices[0] ? out->indices : NULL;
+    return CLI_OK;
+}
+
+static int submit(const struct cli_args *args, manta_client *client, manta_job *job)
+{
+    manta_error e;
+    job->id = manta_job_new_id();
+    if (manta_job_submit(client, job, &e) != MANTA_OK)
         return cli_fail("%s", e.message);
     if (args->values[CLI_OPT_FOLLOW]) {
-        fprintf(stderr, "manta: job %s\n", job.id);
-        return follow(client, job.id);
+        fprintf(stderr, "manta: job %s\n", job->id);
+        return follow(client, job->id);
     }
-    printf("%s\n", job.id);
+    printf("%s\n", job->id);
     return CLI_OK;
 }
 
@@ -494,7 +490,14 @@ static int actor_kill(const struct cli_args *args, manta_client *client)
 
 int cli_submit(const struct cli_args *args)
 {
-    return cli_with_client(args, submit);
+    static struct request request;
+    int                   status = request_read(args, &request);
+    if (status != CLI_OK)
+        return status;
+    manta_client *client = cli_connect(args);
+    status = client ? submit(args, client, &request.job) : CLI_FAILED;
+    manta_client_close(client);
+    return status;
 }
 int cli_job_list(const struct cli_args *args)
 {

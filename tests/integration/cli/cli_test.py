@@ -850,6 +850,8 @@ def metadata_and_delete(p):
 
 
 def bad_jobs(p):
+    p.manta("submit", "--priority", "high", "--", "true", want=2)  # no head is there, and none is needed to say so
+    has("--priority", p.errors)
     p.manta("start", "--head", "--num-cpus", "1")
     p.manta("submit", "--file", "not_there", "--", "true", want=1)
     has("not_there", p.errors)
