@@ -356,8 +356,9 @@ static bool grant_round(struct rlt *r, uint64_t *out_until)
             rlt_class_wait(r, c); /* still short: to the end of the line */
             any = true;
         } else if (r->now - c->waiting_since >= MT_RLT_SLICE_MS * RLT_MS && class_can_count_on_room(r, c, out_until)) {
-            reserved |= lacking_mask(r, c);
-            r->kept |= is_before_guest(r, c) ? lacking_mask(r, c) : 0;
+            uint32_t lacks = lacking_mask(r, c);
+            reserved |= lacks;
+            r->kept |= is_before_guest(r, c) ? lacks : 0;
         }
     }
     return any;

@@ -545,26 +545,53 @@ static void head_silent(void)
     nodes_stop(&n);
 }
 
-/* A class that has work without end does not keep the only CPU of another node from one that has none. */
-static void has_its_turn(const manta_task_opts *without_end, const manta_task_opts *other)
+/* A class that has work without end: so many tasks are under way at a time, the i-th of them for first_ms + i * more_ms. */
+struct stream {
+    const manta_task_opts *opts;
+    int                    under_way;
+    int64_t                first_ms, more_ms;
+    manta_ref             *naps[8];
+};
+
+static void nap_begins(struct stream *s, int i)
 {
-    enum { UNDER_WAY = 4 };
+    s->naps[i] = nap_remote(s->opts, s->first_ms + i * s->more_ms);
+}
+
+static void nap_ends(struct stream *s, int i)
+{
+    CHECK_I64(s->naps[i], s->first_ms + i * s->more_ms);
+}
+
+static void stream_begins(struct stream *s)
+{
+    for (int i = 0; i < s->under_way; i++)
+        nap_begins(s, i);
+}
+
+/* The stream goes on until `waits`, which is 3, has had its turn. */
+static void has_its_turn(struct stream *s, manta_ref *waits)
+{
     manta_error   e;
-    manta_ref    *busy[UNDER_WAY] = {NULL};
     unsigned char ready = 0;
-    for (int i = 0; i < UNDER_WAY; i++)
-        busy[i] = nap_remote(without_end, 5);
-    manta_ref *waits = add_remote(other, 1, 2);
-    int64_t    until = test_now_ms() + TEST_WAIT_MS;
+    int64_t       until = test_now_ms() + TEST_WAIT_MS;
     for (int i = 0; !ready && test_now_ms() < until; i++) {
-        CHECK_I64(busy[i % UNDER_WAY], 5);
-        busy[i % UNDER_WAY] = nap_remote(without_end, 5);
+        nap_ends(s, i % s->under_way);
+        nap_begins(s, i % s->under_way);
         manta_wait(&waits, 1, 1, 0, &ready, &e);
     }
     CHECK(ready);
     CHECK_I64(waits, 3);
-    for (int i = 0; i < UNDER_WAY; i++)
-        CHECK_I64(busy[i], 5);
+    for (int i = 0; i < s->under_way; i++)
+        nap_ends(s, i);
+}
+
+/* It does not keep the only CPU of another node from a class that has none. */
+static void one_cpu_by_turns(const manta_task_opts *without_end, const manta_task_opts *other)
+{
+    struct stream s = {.opts = without_end, .under_way = 4, .first_ms = 5};
+    stream_begins(&s);
+    has_its_turn(&s, add_remote(other, 1, 2));
 }
 
 static void turns_there(void)
@@ -573,7 +600,7 @@ static void turns_there(void)
     nodes_start(&n, 2, "1");
     CHECK_I64(nap_remote(THERE, 5), 5);
     manta_task_opts other = {AT(1), .num_cpus = 0.5}; /* what one may do in place of another would stand in one line */
-    has_its_turn(THERE, &other);
+    one_cpu_by_turns(THERE, &other);
     nodes_stop(&n);
 }
 
@@ -590,27 +617,13 @@ MANTA_TASK(int64_t, asks_for_both, (int64_t, ms))
     return slept;
 }
 
-/* Another node's work without end, of which each task needs one CPU, does not keep both from a task of node `owner`. */
+/* Another node's stream, of which each task needs one CPU, does not keep both from a task of node `owner`. */
 static void wide_has_its_turn(int owner)
 {
-    enum { UNDER_WAY = 8 };
-    manta_error     e;
-    manta_ref      *busy[UNDER_WAY], *waits;
-    unsigned char   ready = 0;
     manta_task_opts asks = {AT(1), .no_cpu = true}, both = {AT(1), .num_cpus = 2};
-    for (int i = 0; i < UNDER_WAY; i++)
-        busy[i] = nap_remote(THERE, 300 + 50 * i);
-    waits = owner ? asks_for_both_remote(&asks, 3) : nap_remote(&both, 3);
-    int64_t until = test_now_ms() + TEST_WAIT_MS;
-    for (int i = 0; !ready && test_now_ms() < until; i++) {
-        CHECK_I64(busy[i % UNDER_WAY], 300 + 50 * (i % UNDER_WAY));
-        busy[i % UNDER_WAY] = nap_remote(THERE, 300 + 50 * (i % UNDER_WAY));
-        manta_wait(&waits, 1, 1, 0, &ready, &e);
-    }
-    CHECK(ready);
-    CHECK_I64(waits, 3);
-    for (int i = 0; i < UNDER_WAY; i++)
-        CHECK_I64(busy[i], 300 + 50 * i);
+    struct stream   s = {.opts = THERE, .under_way = 8, .first_ms = 300, .more_ms = 50};
+    stream_begins(&s);
+    has_its_turn(&s, owner ? asks_for_both_remote(&asks, 3) : nap_remote(&both, 3));
 }
 
 static void turns_wide_there(void)
@@ -641,7 +654,7 @@ static void head_gone_turns(void)
     manta_task_opts opts[2] = {{.resources = &there[0], .resource_count = 1}, {.resources = &there[1], .resource_count = 1}};
     CHECK_I64(add_remote(&opts[0], 1, 1), 2);
     nodes_kill(&n.head);
-    has_its_turn(&opts[0], &opts[1]);
+    one_cpu_by_turns(&opts[0], &opts[1]);
     nodes_stop(&n);
 }
 
