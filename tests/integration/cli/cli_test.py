@@ -465,7 +465,8 @@ def queue(p):
     p.manta("job", "hold", held, want=1)
     has("only one that waits is held", p.errors)
     # More than a node takes at a time: none is sent in vain. Each has a folder of its own, empty whatever others did in theirs.
-    leaves = ('test -z "$(ls -A)" && test "$(stat -c %a .)" = 700 && test "$MANTA_JOB_ATTEMPT" = 1 || exit 9; '
+    leaves = ('test -z "$(ls -A)" && test "$(stat -c %a .)" = 700 && test "$MANTA_JOB_ATTEMPT" = 1 || '
+              '{ ls -Al; stat -c %a .; echo "attempt $MANTA_JOB_ATTEMPT"; exit 9; }; '
               "case $((MANTA_ARRAY_INDEX % 4)) in 1) touch left;; 2) chmod 755 .;; "
               "3) setsid sh -c 'for i in 1 2 3 4 5 6; do echo > late; sleep 0.02; done' >/dev/null 2>&1 & esac")
     many = p.manta("submit", "--array", 150, "--", "/bin/sh", "-c", leaves).strip()
@@ -1111,11 +1112,18 @@ def programs(p):
 
 def state_tell(place):
     """What a wait that failed was about, where the cluster is still there to say it."""
-    for words in (("list", "nodes"), ("list", "tasks"), ("scale", "history")):
+    def tell(*words):
         with contextlib.suppress(subprocess.TimeoutExpired):
             done = subprocess.run([BIN / "manta", *words], env=place.env, timeout=CALL_S / 6, stdin=subprocess.DEVNULL,
                                   capture_output=True, text=True)
             print(f"-- manta {' '.join(words)}\n{done.stdout[-4000:]}{done.stderr}")
+            return done.stdout
+        return ""
+
+    for words in (("list", "nodes"), ("list", "tasks"), ("scale", "history")):
+        tell(*words)
+    for row in tell("job", "list", "--filter", "state=FAILED").splitlines()[1:4]:
+        tell("job", "logs", row.split()[0])
 
 
 def run_case(name, cases):
