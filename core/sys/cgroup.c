@@ -3,8 +3,8 @@
  * cgroup.c - see group.h. Owns nothing. Thread: any.
  *
  * The tree of version 1 that counts processes ("pids") takes single threads: a thread that goes into a group, starts a
- * process and comes back costs 0.1 ms, and the process is born inside. To move a whole process takes a lock of the kernel that
- * waits for all processors (10 ms), so that is done with version 2 only, which knows no single threads.
+ * process and comes back costs 0.1 ms, and the process is born inside. Version 2 knows no single threads, but a process may be
+ * started into a group (mt_child_start). To move a whole process takes a lock of the kernel that waits for all processors (10 ms).
  *
  * The end: first no more processes may begin (pids.max 0), then all are killed, until the folder can be removed, which the
  * kernel refuses as long as anybody lives in it. Version 2 has cgroup.kill, which leaves no gap. With version 1 each is killed by
@@ -13,6 +13,7 @@
 #include "core/sys/cgroup.h"
 
 #include "core/base/clock.h"
+#include "core/sys/child.h"
 #include "core/sys/file.h"
 #include "core/sys/process.h"
 
@@ -122,6 +123,24 @@ static bool is_inside(const char *path, const char *folder)
     return strncmp(path, folder, size) == 0 && (path[size] == '/' || path[size] == '\0');
 }
 
+/* Whether a thread of ours may go in and come back. 0 or an errno. */
+static int v1_try(const struct mt_cgroup *g)
+{
+    int err = put(g->path, "tasks", "0");
+    return err ? err : put(g->home, "tasks", "0");
+}
+
+/* Whether what we start can be born there, and is ended there in one go. */
+static int v2_try(const struct mt_cgroup *g)
+{
+    int folder = exists(g->path, "cgroup.kill") ? open(g->path, O_DIRECTORY | O_CLOEXEC) : -1, err = folder < 0 ? errno : 0;
+    if (folder >= 0) {
+        err = mt_child_try(folder).sys;
+        close(folder);
+    }
+    return err;
+}
+
 static mt_status make_in(const char *place, bool is_v1, uint64_t number, uint64_t pids, struct mt_cgroup *g)
 {
     char name[MT_GROUP_NAME_SIZE], most[32];
@@ -131,8 +150,8 @@ static mt_status make_in(const char *place, bool is_v1, uint64_t number, uint64_
     if (!path_join(g->path, place, name) || mkdir(g->path, 0755) < 0)
         return mt_error(MT_ENOENT, errno, "make a control group");
     g->has_bound = put(g->path, "pids.max", most) == 0;
-    if (is_v1 ? put(g->path, "tasks", "0") || put(g->home, "tasks", "0") : !exists(g->path, "cgroup.kill")) {
-        int err = errno;
+    int err = is_v1 ? v1_try(g) : v2_try(g);
+    if (err) {
         rmdir(g->path);
         return mt_error(MT_ENOENT, err, "use a control group");
     }
@@ -163,7 +182,7 @@ mt_status mt_cgroup_new(const char *place, uint64_t number, uint64_t pids, struc
 
 /* ---- into it ---- */
 
-mt_status mt_cgroup_enter(const struct mt_cgroup *g, const char *part, uint64_t pids)
+mt_status mt_cgroup_enter(struct mt_cgroup *g, const char *part, uint64_t pids)
 {
     char path[MT_GROUP_PATH_SIZE], most[32];
     int  err = 0;
@@ -176,28 +195,27 @@ mt_status mt_cgroup_enter(const struct mt_cgroup *g, const char *part, uint64_t 
         err = put(path, "pids.max", most);
     if (!err && g->is_v1)
         err = put(path, "tasks", "0");
+    else if (!err && (g->entered = open(path, O_DIRECTORY | O_CLOEXEC)) < 0)
+        err = errno, g->entered = 0;
     return err ? mt_error(MT_ESYS, err, "go into the control group") : mt_ok();
 }
 
-mt_status mt_cgroup_leave(const struct mt_cgroup *g, const char *part, pid_t started)
+mt_status mt_cgroup_leave(struct mt_cgroup *g)
 {
-    char path[MT_GROUP_PATH_SIZE], number[16];
-    int  err = 0;
-    if (!g->path[0])
-        return mt_ok();
-    snprintf(number, sizeof number, "%d", (int)started);
-    if (g->is_v1)
-        err = put(g->home, "tasks", "0");
-    else if (started > 0)
-        err = path_join(path, g->path, part) ? put(path, "cgroup.procs", number) : ENAMETOOLONG;
+    int err = g->is_v1 && g->path[0] ? put(g->home, "tasks", "0") : 0;
+    if (g->entered)
+        close(g->entered);
+    g->entered = 0;
     return err ? mt_error(MT_ESYS, err, "leave the control group") : mt_ok();
 }
 
 bool mt_cgroup_is_empty(const struct mt_cgroup *g, const char *part)
 {
-    char path[MT_GROUP_PATH_SIZE], text[16];
-    return g->has_bound && snprintf(path, sizeof path, "%s/%s/pids.current", g->path, part) < (int)sizeof path &&
-           mt_file_read(path, text, sizeof text) > 0 && strcmp(text, "0\n") == 0;
+    char        path[MT_GROUP_PATH_SIZE], text[64];
+    const char *file = g->has_bound ? "pids.current" : "cgroup.events", *empty = g->has_bound ? "0\n" : "populated 0\n";
+    return g->path[0] && (g->has_bound || !g->is_v1) &&
+           snprintf(path, sizeof path, "%s/%s/%s", g->path, part, file) < (int)sizeof path &&
+           mt_file_read(path, text, sizeof text) > 0 && strncmp(text, empty, strlen(empty)) == 0;
 }
 
 /* ---- the end ---- */

@@ -24,6 +24,7 @@ enum { MT_GROUP_PATH_SIZE = 1024, MT_GROUP_NAME_SIZE = 24, MT_GROUP_MARK_SIZE = 
 struct mt_cgroup {
     char path[MT_GROUP_PATH_SIZE]; /* "": no control group, the mark alone */
     char home[MT_GROUP_PATH_SIZE]; /* version 1: where the threads of this process belong */
+    int  entered;                  /* version 2, between mt_cgroup_enter and mt_cgroup_leave: the part's folder, open; 0: none */
     bool is_v1;
     bool has_bound; /* the kernel counts its processes (version 2: only where the folder above hands `pids` down) */
 };
@@ -33,11 +34,11 @@ struct mt_cgroup {
  * tree, or it is not ours to change; EINVAL: place is no folder of one. *out is then empty (path ""), and valid. */
 MT_MUST_USE mt_status mt_cgroup_new(const char *place, uint64_t number, uint64_t pids, struct mt_cgroup *out);
 
-/* What the calling thread starts from mt_cgroup_enter to mt_cgroup_leave is born in this part, which is made; at most `pids`
- * processes and threads. With version 2 a process can't be born there so simply: mt_cgroup_leave moves `started` (0: none)
- * there, which takes some ms. Failure: it stays outside; mt_cgroup_leave must follow all the same. */
-MT_MUST_USE mt_status mt_cgroup_enter(const struct mt_cgroup *group, const char *part, uint64_t pids);
-MT_MUST_USE mt_status mt_cgroup_leave(const struct mt_cgroup *group, const char *part, pid_t started);
+/* What the calling thread starts from mt_cgroup_enter to mt_cgroup_leave with mt_child_start (`cgroup`: group->entered) is born in
+ * this part, which is made; at most `pids` processes and threads. Failure: it stays outside; mt_cgroup_leave must follow all the
+ * same. */
+MT_MUST_USE mt_status mt_cgroup_enter(struct mt_cgroup *group, const char *part, uint64_t pids);
+MT_MUST_USE mt_status mt_cgroup_leave(struct mt_cgroup *group);
 
 /* Nobody lives in that part, so nobody can be born there. False: somebody does, or the kernel does not count them. */
 bool mt_cgroup_is_empty(const struct mt_cgroup *group, const char *part);

@@ -37,6 +37,7 @@ struct mt_child_opts {
     } fds[MT_CHILD_FDS_MAX]; /* what it is given: numbers of ours, whatever they are; of 0, 1, 2 what is not named is as ours */
     uint32_t              fd_count;
     rlim_t                fds_max; /* its soft limit of descriptors; 0: ours */
+    int                   cgroup; /* a folder of the kernel's control groups (version 2), open: it is born there; 0: where we are */
     enum mt_child_session session;
     bool                  dies_with_parent;
     bool                  resets_signals; /* what we ignore it does not */
@@ -58,6 +59,9 @@ size_t mt_child_env_set(char **env, size_t count, char *variable);
 /* No signal is blocked in the child, and SIGPIPE is not ignored. The caller keeps what it gave.
  * MT_ENOENT: there is no such program, or folder; MT_ESYS: why it can't be run; MT_ENOMEM. */
 MT_MUST_USE mt_status mt_child_start(const struct mt_child_opts *opts, pid_t *out_pid);
+
+/* Whether a child can be born in that control group: one is, and ends at once. MT_ESYS: why not. */
+MT_MUST_USE mt_status mt_child_try(int cgroup);
 
 /* Of what mt_child_start fails with: the same program may well start the next time. */
 static inline bool mt_child_may_pass(int err)

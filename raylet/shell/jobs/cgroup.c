@@ -164,16 +164,18 @@ uint64_t sh_cgroup_enter(struct sh *sh)
     return number;
 }
 
-void sh_cgroup_leave(struct sh *sh, uint64_t number, pid_t started)
+int sh_cgroup_folder(const struct sh *sh)
 {
-    struct sh_cgroup *g = sh->group;
-    char              part[MT_GROUP_NAME_SIZE];
-    snprintf(part, sizeof part, "%llu", (unsigned long long)number);
-    mt_status st = mt_cgroup_leave(&g->group, part, started);
+    return sh->group->group.entered;
+}
+
+void sh_cgroup_leave(struct sh *sh, uint64_t number, bool is_started)
+{
+    mt_status st = mt_cgroup_leave(&sh->group->group);
     if (st.code)
         warn(sh, "leave", st);
     reaper_start(sh); /* the program loads meanwhile */
-    if (started <= 0)
+    if (!is_started)
         (void)sh_cgroup_over(sh, number);
 }
 

@@ -344,8 +344,9 @@ static int spawn_driver(struct sh_job *job)
                                   .dies_with_parent = true, /* with the loop's thread, which lives as long as the process */
                                   .resets_signals = true};
         job->part = sh_cgroup_enter(job->sh);
+        o.cgroup = sh_cgroup_folder(job->sh);
         err = mt_child_start(&o, &job->pid).sys;
-        sh_cgroup_leave(job->sh, job->part, err ? 0 : job->pid);
+        sh_cgroup_leave(job->sh, job->part, !err);
     }
     free(command.argv);
     free(envp);

@@ -51,11 +51,12 @@ int sh_users_run_zygote(char **argv);
 int sh_users_enter(char **argv);
 
 /* cgroup.c: the control group and the mark of all that jobs start. Between sh_cgroup_enter, which gives the number of a new part,
- * and sh_cgroup_leave the loop thread starts one program; `started` 0: it could not. */
+ * and sh_cgroup_leave the loop thread starts one program, with sh_cgroup_folder for mt_child_opts.cgroup. */
 MT_MUST_USE mt_status sh_cgroup_start(struct sh *sh);
 const char           *sh_cgroup_mark(const struct sh *sh); /* MANTA_MARK=..., of every process that a job starts */
 uint64_t              sh_cgroup_enter(struct sh *sh);
-void                  sh_cgroup_leave(struct sh *sh, uint64_t part, pid_t started);
+int                   sh_cgroup_folder(const struct sh *sh);
+void                  sh_cgroup_leave(struct sh *sh, uint64_t part, bool is_started);
 /* Its program has ended, and so does all that it started. True: there is nobody; false: soon, or who knows. */
 bool sh_cgroup_over(struct sh *sh, uint64_t part);
 void sh_cgroup_stop(struct sh *sh);

@@ -132,6 +132,7 @@ static int spawn(struct sh *sh, const char *path, const struct program *p, char 
         .fds = {{MT_CHILD_NULL, 0}, {child_fd, SH_CHILD_FD}},
         .fd_count = 2,
         .fds_max = sh->fds_before,
+        .cgroup = sh_cgroup_folder(sh),
         .session = MT_CHILD_GROUP, /* a group of its own: the terminal's ^C is the driver's */
         .resets_signals = true,
     };
@@ -210,7 +211,7 @@ static int spawn_in_group(struct sh *sh, const struct rlt_a_spawn_zygote *a, con
     c->said = sh_said_new(sh, output >= 0 ? output : STDERR_FILENO, &end);
     c->part = sh_cgroup_enter(sh);
     err = spawn_as(sh, a, p, child, end, out_pid);
-    sh_cgroup_leave(sh, c->part, err ? 0 : *out_pid);
+    sh_cgroup_leave(sh, c->part, !err);
     if (end >= 0)
         close(end);
     if (err)

@@ -58,6 +58,12 @@ static void group_gone(const char *group)
     CHECK_SOON(access(group, F_OK) != 0);
 }
 
+static _Noreturn void skip(const char *why)
+{
+    printf("skipped: %s\n", why);
+    exit(TEST_SKIPPED);
+}
+
 /* ---- a fork bomb ---- */
 
 /* Forks until it may not; how often it could, or minus the error that it did not expect. */
@@ -124,9 +130,8 @@ static void fork_bomb_bounded(void)
     manta_error        e;
     struct test_board *board = test_board_new(&number);
     if (!group_of((int)worker_pid(), group) || !has_bound(group)) {
-        printf("skipped: no control group that counts processes can be made here\n");
         manta_shutdown();
-        exit(TEST_SKIPPED);
+        skip("no control group that counts processes can be made here");
     }
     manta_ref *ref = fork_bomb_remote(&once, number);
     CHECK_CODE(manta_get_i64(ref, TEST_WAIT_MS, &forks, &e), MANTA_OK, &e);
@@ -374,6 +379,53 @@ static void stop_after_kill(void)
     CHECK_EQ(manta_shutdown(), 0);
 }
 
+/* ---- what a job starts in its first moment ---- */
+
+/* Only the control group knows of it: it has left the job's process group and has nothing of its environment. It ends with the job,
+ * though the node goes on. */
+static void started_at_once(const char *const *how)
+{
+    static char    words[] = "env -i setsid sleep 600 >/dev/null 2>&1 & echo left=$!; cat /proc/self/cgroup";
+    char           program[PATH_SIZE * 2];
+    struct started s;
+    start(&s, how);
+    snprintf(program, sizeof program, "%s/manta", test_bin());
+    char *argv[] = {program, "submit", "--address", s.folder, "--follow", "--", "/bin/sh", "-c", words, NULL};
+    if (test_program(argv, s.text, sizeof s.text) != 0)
+        test_fail(__FILE__, __LINE__, "manta submit: %s", s.text);
+    const char *left = strstr(s.text, "left=");
+    bool        has_group = strstr(s.text, "/manta-") != NULL;
+    CHECK(left != NULL);
+    int pid = (int)strtol(left + 5, NULL, 10);
+    CHECK(pid > 1 && (!has_group || test_gone(pid)));
+    CHECK(kill(s.raylet, 0) == 0);
+    run("stop", purge, s.folder, s.text, sizeof s.text);
+    if (has_group)
+        return;
+    (void)kill(pid, SIGKILL);
+    if (how != grouped)
+        test_fail(__FILE__, __LINE__, "a job of a node with a control group has none");
+    skip("no control group can be made here");
+}
+
+static void started_at_once_group(void)
+{
+    started_at_once(grouped);
+}
+
+static void started_at_once_version_2(void)
+{
+    static const char *const roots[] = {"/sys/fs/cgroup/unified", "/sys/fs/cgroup"};
+    char                     path[64];
+    for (int i = 0; i < 2; i++) {
+        const char *const how[] = {"--head", "--num-cpus", "2", "--cgroup", roots[i], NULL};
+        snprintf(path, sizeof path, "%s/cgroup.subtree_control", roots[i]);
+        if (access(path, W_OK) == 0)
+            return started_at_once(how);
+    }
+    skip("no tree of control groups of version 2 is ours to change");
+}
+
 /* A folder that is none of the kernel's is refused with the reason, and so is too small a bound. */
 static void bad_options(void)
 {
@@ -400,6 +452,8 @@ int main(int argc, char **argv)
         {"next_raylet_mark", next_raylet_mark, {0}, true, 0},
         {"late_reaper", late_reaper, {0}, true, 0},
         {"stop_after_kill", stop_after_kill, {0}, true, 0},
+        {"started_at_once_group", started_at_once_group, {0}, true, 0},
+        {"started_at_once_version_2", started_at_once_version_2, {0}, true, 0},
         {"group_options", bad_options, {0}, true, 0},
         {"second_job", second_job, {0}, true, 0},
         {NULL, NULL, {0}, false, 0},
