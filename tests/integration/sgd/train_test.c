@@ -618,12 +618,15 @@ static void text_put(const char *path, const char *text)
  * that may not be written. */
 static manta_status small_disk(const char *path)
 {
-    char     map[64];
-    unsigned uid = geteuid();
+    char     user[64], group[64];
+    unsigned uid = geteuid(), gid = getegid();
     bool     ok = unshare(CLONE_NEWNS) == 0;
     if (!ok && unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0) {
-        snprintf(map, sizeof map, "%u %u 1", uid, uid);
-        text_put("/proc/self/uid_map", map);
+        snprintf(user, sizeof user, "%u %u 1", uid, uid);
+        snprintf(group, sizeof group, "%u %u 1", gid, gid);
+        text_put("/proc/self/uid_map", user);
+        text_put("/proc/self/setgroups", "deny");
+        text_put("/proc/self/gid_map", group);
         ok = true;
     }
     CHECK_EQ(mkdir(path, 0700), 0);

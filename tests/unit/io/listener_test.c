@@ -64,6 +64,8 @@ static int setup(void **state)
     memset(&f, 0, sizeof f);
     f.listener.accepted = accepted;
     f.guard.fire = guard_fired;
+    uint32_t before, limit;
+    assert_ok(io_raise_fd_limit(&before, &limit)); /* as the daemons do: a shell's soft limit may be 1,024 */
     assert_ok(io_loop_new(&f.loop));
     return 0;
 }

@@ -460,13 +460,16 @@ enum { CANNOT_MOUNT = 42, DISK_SIZE = 256 * 1024 }; /* the size is repeated in t
 /* A disk of 256 KiB, in a mount namespace of this child's own. */
 static int small_disk_mount(const char *folder)
 {
-    char     map[64];
-    unsigned uid = geteuid();
-    if (unshare(CLONE_NEWNS) != 0) {
+    char     user[64], group[64];
+    unsigned uid = geteuid(), gid = getegid();
+    if (unshare(CLONE_NEWNS) != 0) { /* who is not root may in a user namespace, where both must be known to make a file */
         if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
             return CANNOT_MOUNT;
-        snprintf(map, sizeof map, "0 %u 1", uid);
-        text_put("/proc/self/uid_map", map);
+        snprintf(user, sizeof user, "0 %u 1", uid);
+        snprintf(group, sizeof group, "0 %u 1", gid);
+        text_put("/proc/self/uid_map", user);
+        text_put("/proc/self/setgroups", "deny");
+        text_put("/proc/self/gid_map", group);
     }
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 || mount("tmpfs", folder, "tmpfs", 0, "size=262144") != 0)
         return CANNOT_MOUNT;
