@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 def configure(lines):
     with tempfile.TemporaryDirectory() as folder:
-        head = ["cmake_minimum_required(VERSION 3.25)", "project(toy C)", f"include({ROOT}/cmake/MantaLayers.cmake)"]
+        head = ["cmake_minimum_required(VERSION 3.25)", "project(toy C)", f'include("{ROOT}/cmake/MantaLayers.cmake")']
         pathlib.Path(folder, "CMakeLists.txt").write_text("\n".join(head + lines) + "\n")
         pathlib.Path(folder, "x.c").write_text("typedef int x;\n")
         command = ["cmake", "-G", "Ninja", "-S", folder, "-B", f"{folder}/build"]
