@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# fresh_check.sh [--fast] [--no-demo] [--keep] - test.sh and demo.sh on a bare Debian 12, made for the purpose.
+# fresh_check.sh [--fast] [--no-demo] [--keep] [--user] - test.sh and demo.sh on a bare Debian 12, made for the purpose.
 #
 #   --fast      scripts/test.sh --fast: the unit tests only
 #   --no-demo   without scripts/demo.sh
+#   --user      as a user who has sudo and the soft limit of 1,024 descriptors that Debian gives; default: as root
 #   --keep      leaves the system in its folder (default: it is deleted, whatever happens)
 #
 # Makes a minimal system by debootstrap in a private folder below ${TMPDIR:-/var/tmp}, clones HEAD into it and runs the
@@ -13,14 +14,15 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-test_options=() demo=yes keep=no
+test_options=() demo=yes keep=no by=()
 for option in "$@"; do
     case $option in
     --fast) test_options+=(--fast) ;;
     --no-demo) demo=no ;;
     --keep) keep=yes ;;
+    --user) by=(bash -c 'ulimit -Sn 1024; exec runuser -u newcomer -- env HOME=/home/newcomer "$@"' by) ;;
     *)
-        echo "usage: scripts/fresh_check.sh [--fast] [--no-demo] [--keep]" >&2
+        echo "usage: scripts/fresh_check.sh [--fast] [--no-demo] [--keep] [--user]" >&2
         exit 2
         ;;
     esac
@@ -95,12 +97,19 @@ inside() {
 
 status=0
 inside update-ca-certificates >/dev/null 2>&1
+if [ ${#by[@]} -gt 0 ]; then
+    inside bash -c 'apt-get update -q && apt-get install -q -y --no-install-recommends sudo && useradd -m -s /bin/bash newcomer &&
+        echo "newcomer ALL=(ALL) NOPASSWD: ALL" >/etc/sudoers.d/newcomer && chown -R newcomer /manta' >"$private/log" 2>&1 || {
+        tail -20 "$private/log" >&2
+        exit 1
+    }
+fi
 began=$SECONDS
-inside scripts/test.sh "${test_options[@]}" || status=1
+inside "${by[@]}" scripts/test.sh "${test_options[@]}" || status=1
 echo "fresh_check: test.sh took $((SECONDS - began)) s"
 if [ $demo = yes ]; then
     began=$SECONDS
-    inside scripts/demo.sh || status=1
+    inside "${by[@]}" scripts/demo.sh || status=1
     echo "fresh_check: demo.sh took $((SECONDS - began)) s"
 fi
 if [ $status -eq 0 ]; then

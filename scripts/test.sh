@@ -13,6 +13,12 @@
 # named in tests/allowed_skips.txt, and no process, shared memory, socket or file of ours is left over.
 set -uo pipefail
 cd "$(dirname "$0")/.."
+case $PWD in
+*' '*)
+    echo "test.sh: $PWD: a name with a space, which LD_PRELOAD can't carry, and some tests need that; clone it elsewhere" >&2
+    exit 1
+    ;;
+esac
 
 stages="release asan tsan"
 kinds=all

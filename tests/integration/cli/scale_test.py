@@ -257,7 +257,7 @@ def tickets(p):
         #!/bin/sh
         umask 077
         cat > "{p.root}/$MANTA_ID.ticket"
-        {BIN}/manta start --foreground --join "{p.root}/$MANTA_ID.ticket" --dir "{p.folder}/nodes/$MANTA_ID" --num-cpus 2 \\
+        "{BIN}/manta" start --foreground --join "{p.root}/$MANTA_ID.ticket" --dir "{p.folder}/nodes/$MANTA_ID" --num-cpus 2 \\
             --labels "$MANTA_LABELS" >> "{p.root}/raylet.log" 2>&1 &
         echo $!
         """))
