@@ -81,9 +81,6 @@ bool ctl_try_pause(struct ctl_patience *p);
 
 /* Finds the cluster. *e is filled on failure. */
 manta_status ctl_place_find(const manta_client_opts *opts, struct ctl_place *out, manta_error *e);
-/* The runtime folder of this user's cluster on this machine, by the rule that libmanta follows too; it need not exist.
- * False: neither XDG_RUNTIME_DIR nor HOME helps, or the path is too long. */
-bool ctl_runtime_folder(char *out, size_t size);
 /* Reads head.addr again; true where the address has changed. */
 bool ctl_place_refresh(struct ctl_place *place);
 /* Whether another address than the present one is known. */

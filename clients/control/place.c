@@ -12,6 +12,7 @@
 #include "clients/control/control.h"
 
 #include "core/sys/file.h"
+#include "core/sys/folder.h"
 #include "core/text/address.h"
 
 #include <errno.h>
@@ -173,26 +174,13 @@ static manta_status use_config(struct ctl_place *place, manta_error *e)
     return address[0] ? use(place, address, path, e) : MANTA_OK;
 }
 
-bool ctl_runtime_folder(char *out, size_t size)
-{
-    const char *xdg = getenv("XDG_RUNTIME_DIR"), *home = getenv("HOME");
-    int         n;
-    if (xdg && xdg[0] == '/' && access(xdg, W_OK) == 0)
-        n = snprintf(out, size, "%s/manta", xdg);
-    else if (geteuid() == 0)
-        n = snprintf(out, size, "/run/manta");
-    else
-        n = home && home[0] ? snprintf(out, size, "%s/.manta/run", home) : -1;
-    return n > 0 && (size_t)n < size;
-}
-
 static manta_status use_this_machine(struct ctl_place *place, manta_error *e)
 {
-    char folder[CTL_PATH_SIZE];
-    if (!ctl_runtime_folder(folder, sizeof folder))
-        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE,
-                        "no cluster is named, and neither XDG_RUNTIME_DIR nor HOME says where "
-                        "one of this machine would be");
+    char      folder[CTL_PATH_SIZE];
+    mt_status usual = mt_folder_usual(folder, sizeof folder);
+    if (usual.code)
+        return ctl_fail(e, usual.code, MANTA_NOT_DONE, "no cluster is named, and one of this machine would be in %.200s: %s",
+                        folder, usual.what);
     manta_status st = use(place, folder, "the runtime folder of this user", e);
     if (st == MANTA_OK || st == MT_EAUTH)
         return st;

@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -41,6 +42,44 @@ static const char *last_part(const char *path)
 static int open_folder(const char *path)
 {
     return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* ---- the usual one ---- */
+
+static bool may_write(const char *folder, const char *below)
+{
+    char path[PATH_SIZE];
+    int  n = folder && folder[0] == '/' ? snprintf(path, sizeof path, "%s%s", folder, below) : -1;
+    return n > 0 && n < PATH_SIZE && access(path, W_OK) == 0;
+}
+
+/* In a folder where all may write: it is made at once, so that nobody else can give us one. */
+static mt_status private_make(const char *path)
+{
+    struct stat st;
+    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+        return mt_error(MT_ESYS, errno, "make the runtime folder");
+    if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
+        return mt_error(MT_EAUTH, 0, "it is no folder of this user's with mode 0700");
+    return mt_ok();
+}
+
+mt_status mt_folder_usual(char *out, size_t size)
+{
+    const char *xdg = getenv("XDG_RUNTIME_DIR"), *home = getenv("HOME");
+    bool        is_shared = false;
+    int         n;
+    if (may_write(xdg, ""))
+        n = snprintf(out, size, "%s/manta", xdg);
+    else if (geteuid() == 0)
+        n = snprintf(out, size, "/run/manta");
+    else if (may_write(home, "") || may_write(home, "/.manta"))
+        n = snprintf(out, size, "%s/.manta/run", home);
+    else
+        is_shared = true, n = snprintf(out, size, "/tmp/manta-%u", geteuid());
+    if (n < 0 || (size_t)n >= size)
+        return mt_error(MT_EINVAL, 0, "the runtime folder's path is too long");
+    return is_shared ? private_make(out) : mt_ok();
 }
 
 /* ---- holding ---- */

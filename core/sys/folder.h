@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * folder.h - the runtime folder of a private cluster: it goes with the last of those who live in it, whatever
- * ends them.
+ * folder.h - where this user's clusters on this machine have their runtime folder, and that of a private cluster: it goes with
+ * the last of those who live in it, whatever ends them.
  *
  * Head and raylet hold the folder, each by a shared lock of the kernel, which goes with the process; the
  * driver holds it until the raylet does. Who leaves and finds that nobody holds it any more removes it. Where
@@ -16,6 +16,10 @@
 
 #include <stddef.h>
 
+/* The runtime folder of this user on this machine; it need not exist. $XDG_RUNTIME_DIR/manta where that is a folder that can be
+ * written, else /run/manta for root, else ~/.manta/run, else (HOME can't be written: containers) /tmp/manta-UID, which is made.
+ * EINVAL: the path is too long. EAUTH: there is /tmp/manta-UID, and it is not ours alone; *out says it. */
+MT_MUST_USE mt_status mt_folder_usual(char *out, size_t size);
 /* Makes a folder of a new name in `base` (mode 0700) and holds it. *out_fd is closed, or given to
  * mt_folder_leave. ESYS, EINVAL (the path is too long). */
 MT_MUST_USE mt_status mt_folder_new(const char *base, char *out_path, size_t size, int *out_fd);

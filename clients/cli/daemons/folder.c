@@ -8,6 +8,7 @@
  */
 #include "clients/cli/daemons/daemons.h"
 #include "core/sys/file.h"
+#include "core/sys/folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,17 +37,17 @@ static bool find_path(const struct cli_args *args, struct cli_folder *f)
 {
     const char *dir = args->values[CLI_OPT_DIR], *address = getenv("MANTA_ADDRESS");
     char        usual[sizeof f->path] = "", here[sizeof f->path] = "";
-    bool        has_usual = ctl_runtime_folder(usual, sizeof usual);
+    mt_status   st = mt_folder_usual(usual, sizeof usual);
     if (!dir && address && strchr(address, '/'))
         dir = address;
-    if (!dir && !has_usual)
-        return cli_fail("neither XDG_RUNTIME_DIR nor HOME says where the runtime folder is: name one by --dir"), false;
+    if (!dir && st.code)
+        return cli_fail("the runtime folder %s: %s; name another one by --dir", usual, st.what), false;
     dir = dir ? dir : usual;
     if (dir[0] != '/' && !getcwd(here, sizeof here))
         return cli_fail("the current folder: %s", strerror(errno)), false;
     if (snprintf(f->path, sizeof f->path, "%s%s%s", here, here[0] ? "/" : "", dir) >= (int)sizeof f->path)
         return cli_fail("the path of the runtime folder is too long"), false;
-    f->is_default = has_usual && strcmp(f->path, usual) == 0;
+    f->is_default = !st.code && strcmp(f->path, usual) == 0;
     return true;
 }
 

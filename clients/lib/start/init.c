@@ -15,6 +15,7 @@
 #include "clients/lib/shell/zygote/zygote.h"
 #include "clients/lib/start/start.h"
 
+#include "core/sys/folder.h"
 #include "core/base/reserved.h"
 #include "core/text/amounts.h"
 #include "core/text/labels.h"
@@ -74,9 +75,9 @@ static bool folder_of_head(const char *heads, char *out, size_t size)
     static const char key[] = "heads=";
     char              path[512], line[1280] = "";
     bool              is_it = false, is_first = true;
-    FILE *file = lib_runtime_folder(out, size).code || snprintf(path, sizeof path, "%s/head.addr", out) >= (int)sizeof path
-                     ? NULL
-                     : fopen(path, "re");
+    FILE             *file = mt_folder_usual(out, size).code || snprintf(path, sizeof path, "%s/head.addr", out) >= (int)sizeof path
+                                 ? NULL
+                                 : fopen(path, "re");
     for (; file && !is_it && fgets(line, sizeof line, file); is_first = false) {
         bool is_list = strncmp(line, key, sizeof key - 1) == 0;
         is_it = (is_first || is_list) && shares_address(heads, is_list ? line + sizeof key - 1 : line);

@@ -44,31 +44,19 @@ static mt_status folder_make(const char *path)
     if (mkdir(path, 0700) && errno != EEXIST)
         return mt_error(MT_ESYS, errno, "make the runtime folder");
     if (lstat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
-        return mt_error(MT_EAUTH, errno, "the runtime folder belongs to somebody else");
+        return mt_error(MT_EAUTH, 0, "it is no folder of this user's");
     return mt_ok();
 }
 
-mt_status lib_runtime_folder(char *out, size_t size)
+/* The usual one, made where it is not there: of ~/.manta/run the folder above, too. */
+static mt_status base_make(char *out, size_t size)
 {
-    const char *base = getenv("XDG_RUNTIME_DIR");
-    const char *home = getenv("HOME");
-    int         n;
-    if (base && base[0] == '/' && access(base, W_OK) == 0) {
-        n = snprintf(out, size, "%s/manta", base);
-    } else if (geteuid() == 0) {
-        n = snprintf(out, size, "/run/manta");
-    } else {
-        if (!home || !home[0])
-            return mt_error(MT_EINVAL, 0, "neither XDG_RUNTIME_DIR nor HOME is set");
-        n = snprintf(out, size, "%s/.manta", home);
-        if (n < 0 || (size_t)n + 5 >= size)
-            return mt_error(MT_EINVAL, 0, "the runtime folder's path is too long");
-        MT_TRY(folder_make(out));
-        n = snprintf(out, size, "%s/.manta/run", home);
-    }
-    if (n < 0 || (size_t)n >= size)
-        return mt_error(MT_EINVAL, 0, "the runtime folder's path is too long");
-    return folder_make(out);
+    MT_TRY(mt_folder_usual(out, size));
+    char *slash = strrchr(out, '/');
+    *slash = '\0';
+    mt_status st = access(out, F_OK) == 0 ? mt_ok() : folder_make(out);
+    *slash = '/';
+    return st.code ? st : folder_make(out);
 }
 
 /* The daemons stand beside this library: ../bin, or the library's own folder; MANTA_HOME/bin says otherwise. */
@@ -185,7 +173,7 @@ static mt_status folder_make_in(const char *base, struct lib_private *p)
 static mt_status folder_new(struct lib_private *p, char text[256])
 {
     char      base[200] = "";
-    mt_status st = lib_runtime_folder(base, sizeof base);
+    mt_status st = base_make(base, sizeof base);
     if (st.code == 0)
         st = folder_make_in(base, p);
     if (st.code && base[0])

@@ -13,7 +13,6 @@
 mt_status lib_private_start(const manta_init_opts *opts, int *out_fd, char text[256]);
 void      lib_private_up(void); /* the raylet serves: the folder is held by it from now on */
 void      lib_private_stop(void);
-mt_status lib_runtime_folder(char *out, size_t size);
 
 /* ---- shutdown.c ---- */
 /* What was of the job goes; handles that the user holds stay, as own_close leaves them. Under the lock. */

@@ -15,13 +15,16 @@ BYTES_MIN, BYTES_MAX = 32, 4096
 
 
 def _folder():
-    """Where a cluster's daemons of this user and machine have their files; None: nowhere."""
+    """Where a cluster's daemons of this user and machine have their files (mt_folder_usual); None: nowhere."""
     named, base, home = (os.environ.get(name) for name in ("MANTA_ADDRESS", "XDG_RUNTIME_DIR", "HOME"))
     if named:
         return named if named.startswith("/") else None
     if base and base.startswith("/") and os.access(base, os.W_OK):
         return f"{base}/manta"
-    return "/run/manta" if os.geteuid() == 0 else f"{home}/.manta/run" if home else None
+    if os.geteuid() == 0:
+        return "/run/manta"
+    has_home = home and any(os.access(path, os.W_OK) for path in (home, f"{home}/.manta"))
+    return f"{home}/.manta/run" if has_home else f"/tmp/manta-{os.geteuid()}"
 
 
 def places():
