@@ -261,7 +261,7 @@ static void who_says_nothing_is_not_heard_of(void **state)
 static void silent_ones_have_their_time(void **state)
 {
     (void)state;
-    f.listener.greeting_ms = 200;
+    f.listener.greeting_ms = 2000;
     assert_ok(io_listener_open_tcp(f.loop, &f.listener, "127.0.0.1", 0, 0));
     int silent = dial_from(1, f.listener.port);
     assert_int_equal(run_until(1, 20), 0);
