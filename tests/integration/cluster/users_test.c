@@ -364,7 +364,7 @@ static void without_home(const manta_init_opts *opts)
     manta_error e;
     snprintf(path, sizeof path, "/tmp/manta-%u", geteuid());
     setenv("HOME", "/", 1);
-    CHECK_EQ(mkdir(path, 0755), 0); /* as somebody may who waits for us there */
+    CHECK(mkdir(path, 0700) == 0 && chmod(path, 0755) == 0); /* as somebody may make it who waits for us there */
     CHECK_EQ(manta_init(&test_argc, &test_argv, opts, &e), MANTA_EAUTH);
     CHECK_SAYS(e.message, path);
     CHECK_SAYS(e.message, "it is no folder of this user's with mode 0700");
