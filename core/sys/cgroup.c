@@ -231,42 +231,53 @@ static void process_kill(int pidfd)
     close(pidfd);
 }
 
-/* Kills pid if it is of the group with that name. */
-static void kill_member(pid_t pid, const char *name)
+/* Whether /proc/PID/cgroup says that who it is of is in the folder that ends with `tail`, or below it. */
+static bool is_member(const char *text, const char *tail)
+{
+    size_t size = strlen(tail);
+    for (const char *at = text; (at = strstr(at, tail)); at += size)
+        if (at[size] == '\n' || at[size] == '/')
+            return true;
+    return false;
+}
+
+/* Kills pid if it lives in that folder: since it was listed another process may have got its number, one of another part too. */
+static void kill_member(pid_t pid, const char *tail)
 {
     char path[64], text[LINE_SIZE];
     int  pidfd = process_open(pid);
     if (pidfd < 0)
         return;
     snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
-    if (mt_file_read(path, text, sizeof text) > 0 && strstr(text, name)) /* looked at after opening: it is this very process */
+    if (mt_file_read(path, text, sizeof text) > 0 && is_member(text, tail)) /* looked at after opening: it is this very process */
         process_kill(pidfd);
     else
         close(pidfd);
 }
 
-static void kill_members(const char *folder, const char *name)
+static void kill_members(const char *folder, const char *tail)
 {
     char  path[MT_GROUP_PATH_SIZE];
     char *list = put(folder, "cgroup.kill", "1") ? malloc(LIST_SIZE) : NULL;
     if (list && path_join(path, folder, "cgroup.procs") && mt_file_read(path, list, LIST_SIZE) > 0)
         for (char *at = list, *next; (at[0] >= '1' && at[0] <= '9') && (next = strchr(at, '\n')); at = next + 1)
-            kill_member((pid_t)strtol(at, NULL, 10), name);
+            kill_member((pid_t)strtol(at, NULL, 10), tail);
     free(list);
 }
 
-/* Stops, kills and removes a folder with all below it, as far as one try does. True: it is gone. */
-static bool end_once(const char *folder, const char *name, int depth)
+/* Stops, kills and removes a folder with all below it, as far as one try does. `above`: letters before the group's name.
+ * True: it is gone. */
+static bool end_once(const char *folder, size_t above, int depth)
 {
     char path[MT_GROUP_PATH_SIZE];
     DIR *dir = depth < DEPTH_MAX ? opendir(folder) : NULL;
     if (!dir)
         return access(folder, F_OK) < 0;
     (void)put(folder, "pids.max", "0");
-    kill_members(folder, name);
+    kill_members(folder, folder + above);
     for (struct dirent *entry; (entry = readdir(dir));)
         if (entry->d_type == DT_DIR && entry->d_name[0] != '.' && path_join(path, folder, entry->d_name))
-            (void)end_once(path, name, depth + 1);
+            (void)end_once(path, above, depth + 1);
     closedir(dir);
     return rmdir(folder) == 0 || errno == ENOENT;
 }
@@ -282,7 +293,7 @@ bool mt_cgroup_end(const char *group, const char *part, int limit_ms)
         return false;
     if (rmdir(path) == 0) /* nobody is left in it */
         return true;
-    for (int pause = 1; !end_once(path, name, 0); pause = pause < 16 ? pause * 2 : 16) {
+    for (int pause = 1; !end_once(path, (size_t)(name - group), 0); pause = pause < 16 ? pause * 2 : 16) {
         if (mt_now_ms() >= end)
             return false;
         mt_sleep_ms(pause);

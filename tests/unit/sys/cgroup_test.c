@@ -8,6 +8,7 @@
 #include "core/base/clock.h"
 #include "core/sys/cgroup.h"
 #include "core/sys/child.h"
+#include "core/sys/file.h"
 #include "core/base/rng.h"
 
 #include <errno.h>
@@ -147,6 +148,46 @@ static void bound(void **state)
         assert_int_equal(waitpid(pids[i], NULL, 0), pids[i]);
 }
 
+/* A list as the kernel's, in a folder that is none of its: `pid` is said to live in that part. */
+static void list_make(const char *place, const struct mt_cgroup *g, const char *part, pid_t pid, char *out_group, size_t size)
+{
+    char path[MT_GROUP_PATH_SIZE];
+    snprintf(out_group, size, "%s%s", place, strrchr(g->path, '/'));
+    (void)mkdir(out_group, 0700);
+    snprintf(path, sizeof path, "%s/%s", out_group, part);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/%s/cgroup.procs", out_group, part);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fprintf(file, "%d\n", (int)pid);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Between the look at who lives in a part and the kill a number can become that of a process of another part. */
+static void numbers_come_back(void **state)
+{
+    struct mt_cgroup g;
+    char             place[] = "/tmp/manta-list-XXXXXX", listed[128];
+    int              pipe, go;
+    (void)state;
+    if (mt_cgroup_new(NULL, number(), 100, &g).code)
+        skip();
+    assert_ok(mt_cgroup_enter(&g, "18", 10));
+    pid_t child = start_family(&g, &pipe, &go);
+    assert_ok(mt_cgroup_leave(&g));
+    check_said(pipe, "in\n");
+    assert_non_null(mkdtemp(place));
+    list_make(place, &g, "1", child, listed, sizeof listed); /* which "18" begins with */
+    assert_false(mt_cgroup_end(listed, "1", 50));
+    assert_int_equal(waitpid(child, NULL, WNOHANG), 0);
+    list_make(place, &g, "18", child, listed, sizeof listed);
+    assert_false(mt_cgroup_end(listed, "18", 50));
+    check_ended(child, pipe);
+    close(go);
+    mt_tree_remove(place);
+    assert_true(mt_cgroup_end(g.path, NULL, LIMIT_MS));
+}
+
 static void mark(void **state)
 {
     char  line[MT_GROUP_MARK_SIZE];
@@ -197,8 +238,8 @@ static void others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(version_1), cmocka_unit_test(version_2), cmocka_unit_test(bound),
-        cmocka_unit_test(mark),      cmocka_unit_test(others),
+        cmocka_unit_test(version_1),         cmocka_unit_test(version_2), cmocka_unit_test(bound),
+        cmocka_unit_test(numbers_come_back), cmocka_unit_test(mark),      cmocka_unit_test(others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
