@@ -169,7 +169,7 @@ def apart(at):
     path = at.build_program()
     there = pathlib.Path(shutil.copy(path, at.prefix / "bin"))
     library, = at.prefix.rglob("libmanta.so.0")
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as elsewhere:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as elsewhere:
         shutil.copy(path.parent.parent / "lib/libanswer.so", elsewhere)
         at.environment["LD_LIBRARY_PATH"] = f"{elsewhere}:{library.parent}"
         answer, ran, loaded = at.drive(there, "task").split()
