@@ -646,6 +646,11 @@ static void full_disk(void)
     manta_sgd_opts opts = options(2, SHORT_EPOCHS);
     storage_of(&opts, storage);
     manta_status wanted = small_disk(storage);
+    if (wanted == MANTA_ESYS && geteuid() == 0) { /* whom no mode keeps from writing: a container */
+        data_clear();
+        printf("skipped: no file system can be mounted here, and root may write everywhere\n");
+        exit(TEST_SKIPPED);
+    }
     snprintf(path, sizeof path, "%s/mine", storage);
     CHECK_EQ(mkdir(path, 0700), 0);
     CHECK_CODE(manta_init(&test_argc, &test_argv, NULL, &e), MANTA_OK, &e);
