@@ -167,7 +167,8 @@ static bool is_member(const struct coll_hello *hello, const struct coll_hello *m
            hello->generation == mine->generation && hello->rank <= mine->rank && hello->channel < COLL_CHANNELS;
 }
 
-/* Reads on; true: this one is a member, and no stranger any more. */
+/* Reads on; true: this one is a member, and no stranger any more. The time binds who has not spoken: this member may have stood
+ * still since. */
 static bool stranger_step(struct coll_door *door, int i)
 {
     char                welcome = WELCOME;
@@ -175,11 +176,12 @@ static bool stranger_step(struct coll_door *door, int i)
     struct coll_socket *socket = &door->strangers[i].socket;
     mt_status st = coll_socket_receive(socket, (char *)&door->strangers[i].hello + got, sizeof(struct coll_hello) - got, &moved);
     door->strangers[i].got += moved;
-    if (st.code != MT_OK || (uint64_t)mt_now_ns() > door->strangers[i].until_ns) {
+    bool is_whole = door->strangers[i].got == sizeof(struct coll_hello);
+    if (st.code != MT_OK || (!is_whole && (uint64_t)mt_now_ns() > door->strangers[i].until_ns)) {
         stranger_drop(door, i);
         return false;
     }
-    if (door->strangers[i].got < sizeof(struct coll_hello))
+    if (!is_whole)
         return false;
     /* One byte into an empty buffer goes at once. */
     if (!is_member(&door->strangers[i].hello, &door->mine) || coll_socket_send(socket, &welcome, 1, &moved).code || moved != 1) {

@@ -430,6 +430,41 @@ static void keyed_strangers(void **state)
     coll_door_close(&k.door);
 }
 
+struct late {
+    struct coll_door   door;
+    struct coll_socket in;
+};
+
+/* Looks when the other one has said all, and its time is over: this member stood still meanwhile. */
+static mt_status look_late(void *user)
+{
+    struct late      *l = user;
+    struct coll_hello said;
+    uint32_t          rank, channel;
+    int               fd = l->door.strangers[0].socket.fd;
+    if (l->in.fd >= 0 || (fd > 0 && recv(fd, &said, sizeof said, MSG_PEEK | MSG_DONTWAIT) != sizeof said))
+        return mt_ok();
+    l->door.strangers[0].until_ns = 1;
+    return coll_door_accept(&l->door, 0, &l->in, &rank, &channel);
+}
+
+static void who_has_spoken_is_not_late(void **state)
+{
+    (void)state;
+    struct late          l = {.in = {.fd = -1}};
+    struct coll_at       at = {.is_far = 0};
+    struct coll_hello    hello = {.group = 7, .generation = 1, .rank = 1};
+    struct coll_socket   out;
+    struct coll_patience patience = {.wait_ms = JOIN_MS, .each_ms = 1, .look = look_late, .user = &l};
+    assert_int_equal(coll_door_open(&l.door, &at).code, MT_OK);
+    coll_door_await(&l.door, &hello, 0);
+    assert_int_equal(coll_socket_dial(&at, 0, &hello, &patience, &out).code, MT_OK);
+    assert_true(l.in.fd >= 0);
+    coll_socket_close(&out);
+    coll_socket_close(&l.in);
+    coll_door_close(&l.door);
+}
+
 /* In clear, garbage, and a hello with the right secret: none gets a byte but an alert of TLS. */
 static void keyed_hears_nothing_in_clear(void **state)
 {
@@ -716,6 +751,7 @@ int main(void)
         cmocka_unit_test(strangers),
         cmocka_unit_test(nobody_answers),
         cmocka_unit_test(addresses),
+        cmocka_unit_test(who_has_spoken_is_not_late),
         cmocka_unit_test(keyed_strangers),
         cmocka_unit_test(keyed_hears_nothing_in_clear),
         cmocka_unit_test(keyed_says_nothing_in_clear),
