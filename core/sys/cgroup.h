@@ -40,7 +40,7 @@ MT_MUST_USE mt_status mt_cgroup_new(const char *place, uint64_t number, uint64_t
 MT_MUST_USE mt_status mt_cgroup_enter(struct mt_cgroup *group, const char *part, uint64_t pids);
 MT_MUST_USE mt_status mt_cgroup_leave(struct mt_cgroup *group);
 
-/* Nobody lives in that part, so nobody can be born there. False: somebody does, or the kernel does not count them. */
+/* Nobody lives in that part, so nobody can be born there. False: somebody does, or the kernel does not tell. */
 bool mt_cgroup_is_empty(const struct mt_cgroup *group, const char *part);
 
 /* Kills all processes of the group (part NULL: of all parts) and removes it. Tries so long. False: something is left. */

@@ -53,13 +53,22 @@ static bool may_write(const char *folder, const char *below)
     return n > 0 && n < PATH_SIZE && access(path, W_OK) == 0;
 }
 
-/* In a folder where all may write: it is made at once, so that nobody else can give us one. */
-static mt_status private_make(const char *path)
+mt_status mt_folder_make(const char *path)
 {
     struct stat st;
     if (mkdir(path, 0700) != 0 && errno != EEXIST)
         return mt_error(MT_ESYS, errno, "make the runtime folder");
-    if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
+    if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+        return mt_error(MT_EAUTH, 0, "it is no folder of this user's");
+    return mt_ok();
+}
+
+/* In a folder where all may write: it is made at once, so that nobody else can give us one. */
+static mt_status make_among_all(const char *path)
+{
+    struct stat st;
+    MT_TRY(mt_folder_make(path));
+    if (lstat(path, &st) != 0 || (st.st_mode & 077))
         return mt_error(MT_EAUTH, 0, "it is no folder of this user's with mode 0700");
     return mt_ok();
 }
@@ -67,19 +76,19 @@ static mt_status private_make(const char *path)
 mt_status mt_folder_usual(char *out, size_t size)
 {
     const char *xdg = getenv("XDG_RUNTIME_DIR"), *home = getenv("HOME");
-    bool        is_shared = false;
-    int         n;
-    if (may_write(xdg, ""))
+    bool has_xdg = may_write(xdg, ""), has_home = may_write(home, "") || may_write(home, "/.manta"), is_root = geteuid() == 0;
+    int  n;
+    if (has_xdg)
         n = snprintf(out, size, "%s/manta", xdg);
-    else if (geteuid() == 0)
+    else if (is_root)
         n = snprintf(out, size, "/run/manta");
-    else if (may_write(home, "") || may_write(home, "/.manta"))
+    else if (has_home)
         n = snprintf(out, size, "%s/.manta/run", home);
     else
-        is_shared = true, n = snprintf(out, size, "/tmp/manta-%u", geteuid());
+        n = snprintf(out, size, "/tmp/manta-%u", geteuid());
     if (n < 0 || (size_t)n >= size)
         return mt_error(MT_EINVAL, 0, "the runtime folder's path is too long");
-    return is_shared ? private_make(out) : mt_ok();
+    return has_xdg || is_root || has_home ? mt_ok() : make_among_all(out);
 }
 
 /* ---- holding ---- */

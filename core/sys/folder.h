@@ -20,6 +20,8 @@
  * written, else /run/manta for root, else ~/.manta/run, else (HOME can't be written: containers) /tmp/manta-UID, which is made.
  * EINVAL: the path is too long. EAUTH: there is /tmp/manta-UID, and it is not ours alone; *out says it. */
 MT_MUST_USE mt_status mt_folder_usual(char *out, size_t size);
+/* Makes that folder (mode 0700) where it is not there. ESYS; EAUTH: it is no folder of this user's. */
+MT_MUST_USE mt_status mt_folder_make(const char *path);
 /* Makes a folder of a new name in `base` (mode 0700) and holds it. *out_fd is closed, or given to
  * mt_folder_leave. ESYS, EINVAL (the path is too long). */
 MT_MUST_USE mt_status mt_folder_new(const char *base, char *out_path, size_t size, int *out_fd);

@@ -40,6 +40,17 @@ void test_fail(const char *file, int line, const char *format, ...)
     exit(1);
 }
 
+void test_skip(const char *format, ...)
+{
+    va_list args;
+    printf("skipped: ");
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    printf("\n");
+    exit(TEST_SKIPPED);
+}
+
 int64_t test_i64(manta_ref *take_ref, const char *file, int line)
 {
     manta_error e;

@@ -30,7 +30,7 @@ enum {
     TEST_CASE_MS = 150 * 1000 * TEST_SLOWER, /* longest life of a case's driver */
     TEST_GONE_MS = 20 * 1000 * TEST_SLOWER,  /* longest life of anything after it */
     TEST_BOARD_WORDS = 64,
-    TEST_SKIPPED = 77, /* exit status of a case that this machine has not what it needs for, once it has said so */
+    TEST_SKIPPED = 77, /* exit status of test_skip */
 };
 
 struct test_case {
@@ -49,6 +49,8 @@ extern char **test_argv;
 
 /* Says what is wrong and ends the driver. */
 void test_fail(const char *file, int line, const char *format, ...) __attribute__((noreturn, format(printf, 3, 4)));
+/* This machine has not what the case needs: says so and ends the driver. */
+void test_skip(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 #define CHECK(cond) \
     do { \
         if (!(cond)) \

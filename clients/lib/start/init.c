@@ -15,8 +15,8 @@
 #include "clients/lib/shell/zygote/zygote.h"
 #include "clients/lib/start/start.h"
 
-#include "core/sys/folder.h"
 #include "core/base/reserved.h"
+#include "core/sys/folder.h"
 #include "core/text/amounts.h"
 #include "core/text/labels.h"
 

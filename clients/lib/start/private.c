@@ -24,7 +24,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,25 +37,15 @@ struct lib_private {
 
 /* ---- folders and programs ---- */
 
-static mt_status folder_make(const char *path)
-{
-    struct stat st;
-    if (mkdir(path, 0700) && errno != EEXIST)
-        return mt_error(MT_ESYS, errno, "make the runtime folder");
-    if (lstat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
-        return mt_error(MT_EAUTH, 0, "it is no folder of this user's");
-    return mt_ok();
-}
-
 /* The usual one, made where it is not there: of ~/.manta/run the folder above, too. */
 static mt_status base_make(char *out, size_t size)
 {
     MT_TRY(mt_folder_usual(out, size));
     char *slash = strrchr(out, '/');
     *slash = '\0';
-    mt_status st = access(out, F_OK) == 0 ? mt_ok() : folder_make(out);
+    mt_status st = access(out, F_OK) == 0 ? mt_ok() : mt_folder_make(out);
     *slash = '/';
-    return st.code ? st : folder_make(out);
+    return st.code ? st : mt_folder_make(out);
 }
 
 /* The daemons stand beside this library: ../bin, or the library's own folder; MANTA_HOME/bin says otherwise. */

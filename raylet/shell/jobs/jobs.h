@@ -51,7 +51,8 @@ int sh_users_run_zygote(char **argv);
 int sh_users_enter(char **argv);
 
 /* cgroup.c: the control group and the mark of all that jobs start. Between sh_cgroup_enter, which gives the number of a new part,
- * and sh_cgroup_leave the loop thread starts one program, with sh_cgroup_folder for mt_child_opts.cgroup. */
+ * and sh_cgroup_leave the loop thread starts one program, with sh_cgroup_folder for mt_child_opts.cgroup; is_started
+ * false: it could not. */
 MT_MUST_USE mt_status sh_cgroup_start(struct sh *sh);
 const char           *sh_cgroup_mark(const struct sh *sh); /* MANTA_MARK=..., of every process that a job starts */
 uint64_t              sh_cgroup_enter(struct sh *sh);

@@ -58,12 +58,6 @@ static void group_gone(const char *group)
     CHECK_SOON(access(group, F_OK) != 0);
 }
 
-static _Noreturn void skip(const char *why)
-{
-    printf("skipped: %s\n", why);
-    exit(TEST_SKIPPED);
-}
-
 /* ---- a fork bomb ---- */
 
 /* Forks until it may not; how often it could, or minus the error that it did not expect. */
@@ -131,7 +125,7 @@ static void fork_bomb_bounded(void)
     struct test_board *board = test_board_new(&number);
     if (!group_of((int)worker_pid(), group) || !has_bound(group)) {
         manta_shutdown();
-        skip("no control group that counts processes can be made here");
+        test_skip("no control group that counts processes can be made here");
     }
     manta_ref *ref = fork_bomb_remote(&once, number);
     CHECK_CODE(manta_get_i64(ref, TEST_WAIT_MS, &forks, &e), MANTA_OK, &e);
@@ -405,7 +399,7 @@ static void started_at_once(const char *const *how)
     (void)kill(pid, SIGKILL);
     if (how != grouped)
         test_fail(__FILE__, __LINE__, "a job of a node with a control group has none");
-    skip("no control group can be made here");
+    test_skip("no control group can be made here");
 }
 
 static void started_at_once_group(void)
@@ -423,7 +417,7 @@ static void started_at_once_version_2(void)
         if (access(path, W_OK) == 0)
             return started_at_once(how);
     }
-    skip("no tree of control groups of version 2 is ours to change");
+    test_skip("no tree of control groups of version 2 is ours to change");
 }
 
 /* A folder that is none of the kernel's is refused with the reason, and so is too small a bound. */

@@ -420,9 +420,8 @@ static void disk_full(void)
     CHECK(mkdir(path, 0700) == 0 || errno == EEXIST); /* workers come here too, up to manta_init */
     if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
         mount("tmpfs", path, "tmpfs", 0, "size=24m")) {
-        printf("skipped: no file system can be mounted here\n");
         rmdir(path);
-        exit(TEST_SKIPPED);
+        test_skip("no file system can be mounted here");
     } else {
         manta_init_opts opts = {.num_cpus = 1, .store_memory = 64 << 20, .spill_dir = path};
         CHECK_CODE(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_OK, &e);

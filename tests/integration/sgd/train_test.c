@@ -6,12 +6,12 @@
  * Thread: the driver's main one; on_event runs there, inside manta_sgd_fit.
  */
 #include "tests/integration/harness.h"
+#include "tests/mounts.h"
 
 #include <manta_sgd.h>
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -605,34 +605,13 @@ static void no_gpu(void)
 }
 
 /* ---- a full disk ---- */
-static void text_put(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)!write(fd, text, strlen(text));
-        close(fd);
-    }
-}
 
 /* A disk of 64 KiB in a mount namespace of this driver's own. Where that is not allowed (so we are not root), a folder
  * that may not be written. */
 static manta_status small_disk(const char *path)
 {
-    char     user[64], group[64];
-    unsigned uid = geteuid(), gid = getegid();
-    bool     ok = unshare(CLONE_NEWNS) == 0;
-    if (!ok && unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0) {
-        snprintf(user, sizeof user, "%u %u 1", uid, uid);
-        snprintf(group, sizeof group, "%u %u 1", gid, gid);
-        text_put("/proc/self/uid_map", user);
-        text_put("/proc/self/setgroups", "deny");
-        text_put("/proc/self/gid_map", group);
-        ok = true;
-    }
     CHECK_EQ(mkdir(path, 0700), 0);
-    if (ok && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 && mount("tmpfs", path, "tmpfs", 0, "size=65536") == 0)
-        return MANTA_EDISK_FULL;
-    return MANTA_ESYS;
+    return mounts_apart() && mount("tmpfs", path, "tmpfs", 0, "size=65536") == 0 ? MANTA_EDISK_FULL : MANTA_ESYS;
 }
 
 static void full_disk(void)
@@ -648,8 +627,7 @@ static void full_disk(void)
     manta_status wanted = small_disk(storage);
     if (wanted == MANTA_ESYS && geteuid() == 0) { /* whom no mode keeps from writing: a container */
         data_clear();
-        printf("skipped: no file system can be mounted here, and root may write everywhere\n");
-        exit(TEST_SKIPPED);
+        test_skip("no file system can be mounted here, and root may write everywhere");
     }
     snprintf(path, sizeof path, "%s/mine", storage);
     CHECK_EQ(mkdir(path, 0700), 0);

@@ -130,10 +130,8 @@ static void grouped_init(void)
     manta_error     e;
     manta_init_opts opts = {.num_cpus = 2, .store_memory = 32 << 20};
     bool            is_worker = getenv("MANTA_ROLE") != NULL, is_in = !is_worker && enter_group();
-    if (!is_worker && !is_in) {
-        printf("skipped: no memory group can be made here\n");
-        exit(TEST_SKIPPED);
-    }
+    if (!is_worker && !is_in)
+        test_skip("no memory group can be made here");
     setenv("TEST_GROUP", group, !is_worker); /* workers have it from here */
     CHECK_CODE(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_OK, &e);
 }

@@ -87,9 +87,8 @@ static void needs_cpus(int count)
 {
     if (__builtin_popcountll((unsigned long long)cpus_of_threads()) >= count)
         return;
-    printf("skipped: fewer than %d CPUs here\n", count);
     manta_shutdown();
-    exit(TEST_SKIPPED);
+    test_skip("fewer than %d CPUs here", count);
 }
 
 static void pin_each_its_own(void)

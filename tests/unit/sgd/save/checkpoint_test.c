@@ -6,6 +6,7 @@
  * The linker wraps the system calls of a save (--wrap), so that each of them can be made to fail, or to be
  * the last thing that the process does.
  */
+#include "tests/mounts.h"
 #include "tests/unit/sgd/temp.h"
 
 #include "sgd/save/checkpoint.h"
@@ -14,7 +15,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -446,39 +446,12 @@ static void a_limit_on_file_size_is_a_full_disk(void **state)
     assert_int_equal(entries(*state, ""), 1);
 }
 
-static void text_put(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY);
-    if (fd >= 0) {
-        (void)!write(fd, text, strlen(text));
-        close(fd);
-    }
-}
-
 enum { CANNOT_MOUNT = 42, DISK_SIZE = 256 * 1024 }; /* the size is repeated in the mount option */
 
-/* A disk of 256 KiB, in a mount namespace of this child's own. */
-static int small_disk_mount(const char *folder)
-{
-    char     user[64], group[64];
-    unsigned uid = geteuid(), gid = getegid();
-    if (unshare(CLONE_NEWNS) != 0) { /* who is not root may in a user namespace, where both must be known to make a file */
-        if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
-            return CANNOT_MOUNT;
-        snprintf(user, sizeof user, "0 %u 1", uid);
-        snprintf(group, sizeof group, "0 %u 1", gid);
-        text_put("/proc/self/uid_map", user);
-        text_put("/proc/self/setgroups", "deny");
-        text_put("/proc/self/gid_map", group);
-    }
-    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 || mount("tmpfs", folder, "tmpfs", 0, "size=262144") != 0)
-        return CANNOT_MOUNT;
-    return 0;
-}
-
+/* On a disk of 256 KiB, in a mount namespace of this child's own. */
 static int disk_full(const char *folder)
 {
-    if (small_disk_mount(folder) != 0)
+    if (!mounts_apart() || mount("tmpfs", folder, "tmpfs", 0, "size=262144") != 0)
         return CANNOT_MOUNT;
     if (save(folder, 2, 10, 1, 1).code != MT_OK)
         return 1;
