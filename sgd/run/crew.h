@@ -34,6 +34,7 @@ struct sgd_hand {
     int                place;      /* of the run's nodes */
     struct sgd_ready   info;       /* once READY */
     int64_t            hired_ns, pinged_ns;
+    bool               is_placed;  /* STARTING: its process has been seen */
     int64_t            stopped_ns; /* STARTING: for so long it is seen stopped by a signal, ... */
     int64_t            idle_ns;    /* ... and for so long it has loaded without work */
     struct sgd_outcome outcome;    /* of its last `train` */
@@ -91,8 +92,10 @@ int sgd_crew_count(const struct sgd_crew *crew, int *out_ready);
 /* The same of one place. */
 int sgd_crew_count_at(const struct sgd_crew *crew, int place);
 int sgd_crew_ready_at(const struct sgd_crew *crew, int place);
-/* Dismisses those on other places that wait for CPUs since long, so that they can be hired for this one. */
-void sgd_crew_unplaced_drop(struct sgd_crew *crew, int place);
+/* Those that have a process there. */
+int sgd_crew_placed_at(const struct sgd_crew *crew, int place);
+/* Dismisses one of this place that has waited so long for CPUs there, and may be hired for another. False: there is none. */
+bool sgd_crew_unplaced_drop(struct sgd_crew *crew, int place, int64_t waited_ns);
 /* Kills a hand that is of no use any more. Its death is told as any other, with this reason. */
 void sgd_crew_kill(struct sgd_hand *hand, const char *why);
 /* The same for one on a node that can't be reached: its death is told now, although it may live. It has a region of its own there,

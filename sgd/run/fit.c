@@ -180,7 +180,31 @@ static bool is_held(const struct sgd_fit *fit, const struct sgd_place *place)
     return fit->is_apart && place->generation && fit->saved_generation <= place->generation;
 }
 
-/* Of the other nodes: what their posts say; who was on a lost one is lost; a new one takes those who wait for CPUs. */
+/* How many more workers a place has room for; below 0: so many wait there for CPUs, or are being given them. */
+static int room_left(const struct sgd_fit *fit, int index)
+{
+    const struct sgd_place *place = &fit->places.of[index];
+    return (place->room < place->most ? place->room : place->most) - sgd_crew_count_at(&fit->crew, index);
+}
+
+/* Who waits for CPUs where others have them is hired where there are some. A process that is slow to come looks the same, so each
+ * move makes the next one wait for longer. */
+static void waiting_move(struct sgd_fit *fit)
+{
+    int64_t waited_ns = MT_TRAIN_UNPLACED_MS * 1000000ll << (fit->moves < 4 ? fit->moves : 4);
+    int64_t elsewhere = 0;
+    for (int i = 0; i < SGD_PLACES_MAX; i++)
+        if (fit->places.of[i].state == SGD_PLACE_OPEN && room_left(fit, i) > 0)
+            elsewhere += room_left(fit, i);
+    for (int i = 0; i < SGD_PLACES_MAX; i++)
+        while (elsewhere > 0 && fit->places.of[i].state == SGD_PLACE_OPEN && room_left(fit, i) < 0 &&
+               sgd_crew_unplaced_drop(&fit->crew, i, waited_ns)) {
+            elsewhere--;
+            fit->moves++;
+        }
+}
+
+/* Of the other nodes: what their posts say; who was on a lost one is lost; where there is room, those who wait for CPUs come. */
 static void places_keep(struct sgd_fit *fit)
 {
     if (fit->places.max == 1)
@@ -188,6 +212,8 @@ static void places_keep(struct sgd_fit *fit)
     int      ready;
     uint64_t with_ready;
     (void)sgd_crew_count(&fit->crew, &ready);
+    for (int i = 0; i < SGD_PLACES_MAX; i++)
+        fit->places.of[i].placed = sgd_crew_placed_at(&fit->crew, i);
     bool is_complete = ready >= fit->max + fit->opts->scaling.spares && sgd_nodes_missing(fit, SGD_HERE_READY, &with_ready) <= 0;
     sgd_places_look_for(&fit->places, !is_complete, node_pass, fit);
     uint64_t lost = sgd_places_look(&fit->places, note_take, fit);
@@ -202,11 +228,11 @@ static void places_keep(struct sgd_fit *fit)
         bool is_over = place->state == SGD_PLACE_LOST || (place->state == SGD_PLACE_LEAVING && !is_held(fit, place));
         if (is_over && sgd_crew_count_at(&fit->crew, i) == 0)
             sgd_place_close(place);
-        if (place->state == SGD_PLACE_OPEN && sgd_crew_count_at(&fit->crew, i) == 0 && !is_complete)
-            sgd_crew_unplaced_drop(&fit->crew, i);
-        else if (place->state == SGD_PLACE_OPEN && sgd_crew_count_at(&fit->crew, i) == 0)
+        if (place->state == SGD_PLACE_OPEN && sgd_crew_count_at(&fit->crew, i) == 0 && is_complete)
             sgd_place_close(place); /* its node may be given back */
     }
+    if (!is_complete)
+        waiting_move(fit);
 }
 
 /* While the run has too few nodes, its last workers are for those that have none. */
@@ -225,6 +251,7 @@ static void start_look(struct sgd_fit *fit, struct sgd_hand *hand, enum sgd_star
     int64_t stopped_limit = sgd_watch_limit_ns(&fit->watch, &(struct sgd_pulse_seen){.is_stopped = 1});
     if (shows == SGD_START_UNSEEN)
         return;
+    hand->is_placed = true;
     fit->loads_ns = fit->starts_ns;
     hand->stopped_ns = shows == SGD_START_STOPPED ? hand->stopped_ns + gap_ns : 0;
     hand->idle_ns = shows == SGD_START_WORKS ? 0 : hand->idle_ns + gap_ns;
@@ -318,10 +345,25 @@ static const char *why_missing(const struct sgd_fit *fit, char *text, size_t siz
     return text;
 }
 
+/* How many are ready, and what is missing of one that is not. */
+static const char *who_is_there(const struct sgd_fit *fit, char *text, size_t size)
+{
+    int ready, used;
+    (void)sgd_crew_count(&fit->crew, &ready);
+    used = snprintf(text, size, "%d of %d are ready", ready, fit->max);
+    for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
+        if (hand->state == SGD_HAND_STARTING) {
+            snprintf(text + used, size - (size_t)used, ", one on node %u %s", fit->places.of[hand->place].node,
+                     hand->is_placed ? "loads" : "has no process yet");
+            break;
+        }
+    return text;
+}
+
 static manta_status gather_failed(struct sgd_fit *fit, manta_error *e)
 {
     uint64_t places;
-    char     why[300];
+    char     why[300], there[120];
     int      waited = (int)((mt_now_ns() - fit->gather_ns) / 1000000000);
     if (fit->failed_starts >= MT_TRAIN_STARTS_MAX)
         return give_up(fit, e);
@@ -334,9 +376,9 @@ static manta_status gather_failed(struct sgd_fit *fit, manta_error *e)
         return sgd_fail(e, MANTA_ETIMEDOUT, "nodes on which a worker is ready: %d after %d s; scaling.min_nodes is %d%s",
                         fit->min_nodes - missing, waited, fit->min_nodes, why);
     return sgd_fail(e, MANTA_ETIMEDOUT,
-                    "a worker has not started within %d s: has node %u%s %g free CPUs and %g GPUs for each of %d workers?%s",
-                    waited, manta_node(), fit->places.max > 1 ? ", or another," : "", fit->opts->scaling.cpus, fit->setup.gpus,
-                    fit->min, why);
+                    "a worker has not started within %d s (%s): has node %u%s %g free CPUs and %g GPUs for each of %d workers?%s",
+                    waited, who_is_there(fit, there, sizeof there), manta_node(), fit->places.max > 1 ? ", or another," : "",
+                    fit->opts->scaling.cpus, fit->setup.gpus, fit->min, why);
 }
 
 /* Whether those who are missing are waited for no longer: they have had their time to start since more nodes could come and nobody
@@ -367,6 +409,7 @@ static manta_status gather(struct sgd_fit *fit, manta_error *e)
     int          told = -1, ready; /* how many were ready when it was told last */
     char         why[300];
     fit->gather_ns = mt_now_ns();
+    fit->moves = 0;
     fit->elastic.stands = MANTA_WISH_UNKNOWN;
     fit->elastic.why[0] = '\0';
     for (int64_t now = fit->gather_ns; code == MANTA_OK; now = mt_now_ns()) {

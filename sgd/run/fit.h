@@ -84,6 +84,7 @@ struct sgd_fit {
     int                     failures;   /* generations in which somebody died */
     int                     in_a_row;   /* of these, since a step was completed */
     int64_t                 gather_ns;  /* since when the next generation is gathered */
+    int                     moves;      /* of workers that waited for CPUs, to other nodes, since then */
     int64_t                 starts_ns;  /* when those who start were last looked at, ... */
     int64_t                 loads_ns;   /* ... and when one was last seen that loads */
     int64_t                 leave_ns;   /* when the present one was asked to come back after its step; 0: it was not */

@@ -210,7 +210,8 @@ static int workers_of(const struct sgd_places *places, double cpus, double gpus)
 
 static void room_take(const struct sgd_places *places, const manta_node_info *node, struct sgd_place *place)
 {
-    place->room = workers_of(places, node->cpus_free, node->gpus_free);
+    int more = workers_of(places, node->cpus_free, node->gpus_free);
+    place->room = more < INT_MAX - place->placed ? more + place->placed : INT_MAX;
     place->most = workers_of(places, node->cpus, node->gpus);
     snprintf(place->host, sizeof place->host, "%s", node->address);
 }
@@ -334,9 +335,11 @@ static const char *why_not(const struct sgd_places *places, const manta_node_inf
     return out;
 }
 
-static void node_take(struct sgd_places *places, const manta_node_info *node)
+static void node_take(struct sgd_places *places, const manta_node_info *node, bool is_new)
 {
     int i = place_find(places, node->node);
+    if (i >= 0 && is_new)
+        room_take(places, node, &places->of[i]);
     if (i < 1)
         return;
     places->of[i].is_suspect = !node->alive && !node->draining;
@@ -362,14 +365,14 @@ void sgd_places_look_for(struct sgd_places *places, bool wants_more, sgd_places_
 {
     char why[SGD_PLACE_WHY_BYTES];
     /* Places may have become free, or be wanted, without news. But who calls this does so with each word of a worker. */
-    if (!roster_look(&places->nodes, wants_more ? MANTA_NEWS_FREE : MANTA_NEWS_NODES, MT_TRAIN_NODES_MS) &&
-        mt_now_ns() - places->walked_ns < MT_TRAIN_NODES_MS * 1000000ll)
+    bool is_new = roster_look(&places->nodes, wants_more ? MANTA_NEWS_FREE : MANTA_NEWS_NODES, MT_TRAIN_NODES_MS);
+    if (!is_new && mt_now_ns() - places->walked_ns < MT_TRAIN_NODES_MS * 1000000ll)
         return;
     places->walked_ns = mt_now_ns();
     const manta_node_info *nodes = places->nodes.of;
     int                    all = places->nodes.count;
     for (int i = 0; i < all; i++)
-        node_take(places, &nodes[i]);
+        node_take(places, &nodes[i], is_new);
     int count = wants_more ? sgd_places_count(places) : places->max;
     for (int i = 0; i < all && count < places->max; i++)
         if (place_find(places, nodes[i].node) < 0 && !why_not(places, &nodes[i], why)) {

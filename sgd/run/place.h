@@ -87,12 +87,13 @@ struct sgd_place {
     manta_actor          *post;  /* NULL: place 0 */
     manta_ref            *asked; /* a look that is not answered yet */
     int64_t               asked_ns;
-    bool                  is_behind;    /* its last answer was full */
-    bool                  is_suspect;   /* the head has not heard of its node for a while, when it was last asked */
-    bool                  is_away;      /* LOST: the link to it is silent; whoever is there may live, and can't be asked */
-    int                   room, most;   /* workers for which it had CPUs and GPUs free when it was found, and has them at all */
-    uint32_t              first, count; /* ranks of the present generation */
-    uint32_t              generation;   /* the last one of which it had ranks; 0: none yet */
+    bool                  is_behind;  /* its last answer was full */
+    bool                  is_suspect; /* the head has not heard of its node for a while, when it was last asked */
+    bool                  is_away;    /* LOST: the link to it is silent; whoever is there may live, and can't be asked */
+    int                   placed;     /* workers that have a process there: the caller's word */
+    int                   room, most; /* these and those for which the cluster told it free since; for which it has CPUs and GPUs */
+    uint32_t              first, count;             /* ranks of the present generation */
+    uint32_t              generation;               /* the last one of which it had ranks; 0: none yet */
     char                  why[SGD_PLACE_WHY_BYTES]; /* LOST: why it never opened; "": it did, or did not answer */
     uint64_t              cursor;
     struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];
@@ -123,8 +124,9 @@ void sgd_places_fini(struct sgd_places *places);
 /* Called with a node that is passed over, and why. */
 typedef void sgd_places_pass(void *user, uint32_t node, const char *why);
 /* Asks for the cluster's nodes where there is news of them (each MT_TRAIN_NODES_MS at most): places whose nodes are drained are
- * LEAVING from then on; while there are fewer than the run wants, and it `wants_more`, what has room is opened, and of the others
- * `pass` is told, once for each. Blocks as manta_nodes does. Who waits meanwhile waits for places->nodes.news, too. */
+ * LEAVING from then on, and the `room` of each is what its node has now; while there are fewer than the run wants, and it
+ * `wants_more`, what has room is opened, and of the others `pass` is told, once for each. Blocks as manta_nodes does. Who waits
+ * meanwhile waits for places->nodes.news, too. */
 void sgd_places_look_for(struct sgd_places *places, bool wants_more, sgd_places_pass *pass, void *user);
 /* What is known of the nodes does not hold any more: they are asked for with the next look, whether or not there is news. */
 void sgd_places_doubt(struct sgd_places *places);

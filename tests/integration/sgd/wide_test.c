@@ -110,6 +110,8 @@ struct follow {
     int           gpus;                   /* that the operator wants for each worker */
     bool          is_bad_anywhere;        /* else that step goes wrong away from home */
     bool          ends_away;              /* once a worker away from home has made a step */
+    uint64_t      taker;                  /* board of a task that gets the CPUs of rank 0, which is killed; 0: none */
+    manta_ref    *taken;
 };
 
 static void data_make(struct follow *f)
@@ -143,9 +145,26 @@ static void post_stop(struct follow *f)
     CHECK_EQ(kill(f->post, SIGSTOP), 0);
 }
 
+MANTA_TASK(int64_t, wide_hold, (uint64_t, number))
+{
+    struct test_board *board = test_board_map(number);
+    atomic_store(&board->words[0], 1);
+    return test_board_wait(&board->words[1], 1);
+}
+
+/* Before the run can hire another one there. */
+static void room_take(struct follow *f)
+{
+    f->taken = wide_hold_remote(&(manta_task_opts){AT(0)}, f->taker);
+    CHECK_EQ(kill(f->pids[0], SIGKILL), 0);
+    CHECK(test_board_wait(&test_board_map(f->taker)->words[0], 1));
+}
+
 static void strike(struct follow *f)
 {
     f->kill_at = 0;
+    if (f->taker)
+        room_take(f);
     if (f->stop_post)
         post_stop(f);
     if (f->stop_spares)
@@ -533,6 +552,26 @@ static void wide_room_here(void)
     CHECK(away_of_three("2", "1") < 0.5);
 }
 
+/* The room of one that died is another's now: it is hired where there is more, not waited for. */
+static void wide_room_taken(void)
+{
+    struct nodes       n;
+    struct follow      f;
+    struct test_board *board;
+    start_two(&n, &f, "2", "4");
+    uint64_t want = alone(&f).weights;
+    board = test_board_new(&f.taker);
+    f.kill_at = 60;
+    f.none_killed = true;
+    manta_sgd_opts opts = {.scaling = {.min_workers = 4, .max_workers = 4, .cpus = 1, .nodes = 2}, .failure.max_failures = 3};
+    CHECK_EQ(run(&f, opts, 500).weights, want);
+    CHECK_EQ(f.lost, 1);
+    CHECK(f.away > 0.7); /* three of four */
+    atomic_store(&board->words[1], 1);
+    CHECK_I64(f.taken, 1);
+    stop(&n, &f);
+}
+
 static void wide_bad(void)
 {
     static const double gpus[] = {1.5, 17, NAN, INFINITY};
@@ -566,6 +605,7 @@ static const struct test_case cases[] = {
     {"wide_gpus", wide_gpus, {0}, true, 0},
     {"wide_room_away", wide_room_away, {0}, true, 0},
     {"wide_room_here", wide_room_here, {0}, true, 0},
+    {"wide_room_taken", wide_room_taken, {0}, true, 0},
     {"wide_node_comes", wide_node_comes, {0}, true, 0},
     {"wide_bad", wide_bad, {.num_cpus = 2}, false, 0},
     {NULL, NULL, {0}, false, 0},
