@@ -187,12 +187,17 @@ static int room_left(const struct sgd_fit *fit, int index)
     return (place->room < place->most ? place->room : place->most) - sgd_crew_count_at(&fit->crew, index);
 }
 
-/* Who waits for CPUs where others have them is hired where there are some. A process that is slow to come looks the same, so each
- * move makes the next one wait for longer. */
+/* For so long who is to move has waited. A process that is slow to come looks the same as one that has no CPUs, so each move makes
+ * the next one wait for longer. */
+static int64_t move_after_ns(const struct sgd_fit *fit)
+{
+    return MT_TRAIN_UNPLACED_MS * 1000000ll << (fit->moves < 4 ? fit->moves : 4);
+}
+
+/* Who waits for CPUs where others have them is hired where there are some. */
 static void waiting_move(struct sgd_fit *fit)
 {
-    int64_t waited_ns = MT_TRAIN_UNPLACED_MS * 1000000ll << (fit->moves < 4 ? fit->moves : 4);
-    int64_t elsewhere = 0;
+    int64_t waited_ns = move_after_ns(fit), elsewhere = 0;
     for (int i = 0; i < SGD_PLACES_MAX; i++)
         if (fit->places.of[i].state == SGD_PLACE_OPEN && room_left(fit, i) > 0)
             elsewhere += room_left(fit, i);
@@ -202,6 +207,21 @@ static void waiting_move(struct sgd_fit *fit)
             elsewhere--;
             fit->moves++;
         }
+}
+
+/* A node where nobody is, and nobody can be now, makes place for one that has room. */
+static void place_trade(struct sgd_fit *fit)
+{
+    int64_t waited_ns = move_after_ns(fit);
+    for (int i = 1; i < SGD_PLACES_MAX && sgd_places_could_trade(&fit->places); i++) {
+        struct sgd_place *place = &fit->places.of[i];
+        if (place->state != SGD_PLACE_OPEN || place->room > 0 || place->placed > 0)
+            continue;
+        while (sgd_crew_unplaced_drop(&fit->crew, i, waited_ns))
+            fit->moves++;
+        if (sgd_crew_count_at(&fit->crew, i) == 0)
+            sgd_place_close(place);
+    }
 }
 
 /* Of the other nodes: what their posts say; who was on a lost one is lost; where there is room, those who wait for CPUs come. */
@@ -231,8 +251,10 @@ static void places_keep(struct sgd_fit *fit)
         if (place->state == SGD_PLACE_OPEN && sgd_crew_count_at(&fit->crew, i) == 0 && is_complete)
             sgd_place_close(place); /* its node may be given back */
     }
-    if (!is_complete)
-        waiting_move(fit);
+    if (is_complete)
+        return;
+    waiting_move(fit);
+    place_trade(fit);
 }
 
 /* While the run has too few nodes, its last workers are for those that have none. */

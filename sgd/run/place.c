@@ -335,6 +335,17 @@ static const char *why_not(const struct sgd_places *places, const manta_node_inf
     return out;
 }
 
+bool sgd_places_could_trade(const struct sgd_places *places)
+{
+    char why[SGD_PLACE_WHY_BYTES];
+    bool has_other = false;
+    for (int i = 0; i < places->nodes.count; i++) {
+        const manta_node_info *node = &places->nodes.of[i];
+        has_other |= place_find(places, node->node) < 0 && !why_not(places, node, why);
+    }
+    return has_other && sgd_places_count(places) >= places->max;
+}
+
 static void node_take(struct sgd_places *places, const manta_node_info *node, bool is_new)
 {
     int i = place_find(places, node->node);

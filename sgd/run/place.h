@@ -131,6 +131,8 @@ void sgd_places_look_for(struct sgd_places *places, bool wants_more, sgd_places_
 /* What is known of the nodes does not hold any more: they are asked for with the next look, whether or not there is news. */
 void sgd_places_doubt(struct sgd_places *places);
 int  sgd_places_count(const struct sgd_places *places); /* where workers are, or may be */
+/* The run is on as many nodes as it may be, and another one has room, as far as is known. */
+bool sgd_places_could_trade(const struct sgd_places *places);
 /* No worker can be there: nobody else is sent there in this run. */
 void sgd_place_bar(struct sgd_places *places, struct sgd_place *place);
 

@@ -110,7 +110,9 @@ struct follow {
     int           gpus;                   /* that the operator wants for each worker */
     bool          is_bad_anywhere;        /* else that step goes wrong away from home */
     bool          ends_away;              /* once a worker away from home has made a step */
-    uint64_t      taker;                  /* board of a task that gets the CPUs of rank 0, which is killed; 0: none */
+    uint64_t      taker;                  /* board of a task that gets the CPU of a worker that is killed; 0: none */
+    int           taken_at;               /* its node: 0 or 1 */
+    bool          has_third;              /* a third node comes then, with a CPU */
     manta_ref    *taken;
 };
 
@@ -155,8 +157,10 @@ MANTA_TASK(int64_t, wide_hold, (uint64_t, number))
 /* Before the run can hire another one there. */
 static void room_take(struct follow *f)
 {
-    f->taken = wide_hold_remote(&(manta_task_opts){AT(0)}, f->taker);
-    CHECK_EQ(kill(f->pids[0], SIGKILL), 0);
+    if (f->has_third)
+        f->nodes->raylets[f->nodes->count++] = nodes_add(f->nodes, 2, "1", NULL);
+    f->taken = wide_hold_remote(&(manta_task_opts){AT(f->taken_at)}, f->taker);
+    CHECK_EQ(kill(f->pids[f->taken_at ? f->workers - 1 : 0], SIGKILL), 0);
     CHECK(test_board_wait(&test_board_map(f->taker)->words[0], 1));
 }
 
@@ -572,6 +576,27 @@ static void wide_room_taken(void)
     stop(&n, &f);
 }
 
+/* The same where its node has no room left at all: the run, which may be on two, goes to a third one. */
+static void wide_room_third(void)
+{
+    struct nodes       n;
+    struct follow      f;
+    struct test_board *board;
+    start_two(&n, &f, "1", "1");
+    uint64_t want = alone(&f).weights;
+    board = test_board_new(&f.taker);
+    f.kill_at = 60;
+    f.none_killed = f.has_third = true;
+    f.taken_at = 1;
+    manta_sgd_opts opts = {.scaling = {.min_workers = 2, .max_workers = 2, .cpus = 1, .nodes = 2}, .failure.max_failures = 3};
+    CHECK_EQ(run(&f, opts, 500).weights, want);
+    CHECK_EQ(f.lost, 1);
+    CHECK_EQ(atomic_load(&board->words[1]), 0); /* nobody has let go */
+    atomic_store(&board->words[1], 1);
+    CHECK_I64(f.taken, 1);
+    stop(&n, &f);
+}
+
 static void wide_bad(void)
 {
     static const double gpus[] = {1.5, 17, NAN, INFINITY};
@@ -606,6 +631,7 @@ static const struct test_case cases[] = {
     {"wide_room_away", wide_room_away, {0}, true, 0},
     {"wide_room_here", wide_room_here, {0}, true, 0},
     {"wide_room_taken", wide_room_taken, {0}, true, 0},
+    {"wide_room_third", wide_room_third, {0}, true, 0},
     {"wide_node_comes", wide_node_comes, {0}, true, 0},
     {"wide_bad", wide_bad, {.num_cpus = 2}, false, 0},
     {NULL, NULL, {0}, false, 0},
