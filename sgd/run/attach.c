@@ -8,7 +8,7 @@
 
 #include "core/base/clock.h"
 #include "sgd/run/setup.h"
-#include "sgd/run/track.h"
+#include "sgd/run/track/track.h"
 
 #include <stdio.h>
 #include <string.h>

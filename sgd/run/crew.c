@@ -370,19 +370,16 @@ int sgd_crew_ready_at(const struct sgd_crew *crew, int place)
     return count;
 }
 
-int sgd_crew_placed_at(const struct sgd_crew *crew, int place)
+bool sgd_crew_is_placed(const struct sgd_hand *hand)
 {
-    int count = 0;
-    for (const struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++)
-        count += is_there(hand) && hand->place == place && (hand->was_ready || hand->is_placed);
-    return count;
+    return is_there(hand) && (hand->was_ready || hand->is_seen);
 }
 
 bool sgd_crew_unplaced_drop(struct sgd_crew *crew, int place, int64_t waited_ns)
 {
     int64_t now = mt_now_ns();
     for (struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++) {
-        if (hand->state != SGD_HAND_STARTING || hand->place != place || hand->is_placed || now - hand->hired_ns < waited_ns)
+        if (hand->state != SGD_HAND_STARTING || hand->place != place || hand->is_seen || now - hand->hired_ns < waited_ns)
             continue;
         manta_actor_kill(hand->actor, false);
         sgd_crew_bury(hand);

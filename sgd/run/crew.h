@@ -34,7 +34,7 @@ struct sgd_hand {
     int                place;      /* of the run's nodes */
     struct sgd_ready   info;       /* once READY */
     int64_t            hired_ns, pinged_ns;
-    bool               is_placed;  /* STARTING: its process has been seen */
+    bool               is_seen;    /* its process was, as it started */
     int64_t            stopped_ns; /* STARTING: for so long it is seen stopped by a signal, ... */
     int64_t            idle_ns;    /* ... and for so long it has loaded without work */
     struct sgd_outcome outcome;    /* of its last `train` */
@@ -92,8 +92,8 @@ int sgd_crew_count(const struct sgd_crew *crew, int *out_ready);
 /* The same of one place. */
 int sgd_crew_count_at(const struct sgd_crew *crew, int place);
 int sgd_crew_ready_at(const struct sgd_crew *crew, int place);
-/* Those that have a process there. */
-int sgd_crew_placed_at(const struct sgd_crew *crew, int place);
+/* It has a process, as far as is known, and the CPUs that it reserves. */
+bool sgd_crew_is_placed(const struct sgd_hand *hand);
 /* Dismisses one of this place that has waited so long for CPUs there, and may be hired for another. False: there is none. */
 bool sgd_crew_unplaced_drop(struct sgd_crew *crew, int place, int64_t waited_ns);
 /* Kills a hand that is of no use any more. Its death is told as any other, with this reason. */

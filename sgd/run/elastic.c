@@ -63,7 +63,7 @@ static int room_of(const struct sgd_fit *fit)
         const struct sgd_place *place = &fit->places.of[i];
         int                     ready = sgd_crew_ready_at(&fit->crew, i);
         if (place->state == SGD_PLACE_OPEN || place->state == SGD_PLACE_OPENING)
-            room += ready > place->room ? ready : place->room;
+            room += ready > place->found ? ready : place->found;
     }
     return room < fit->max ? (int)room : fit->max;
 }

@@ -6,11 +6,11 @@
  * Always: orders for a generation are given only when each member of the last one is back or dead (group.h).
  */
 #include "sgd/run/fit.h"
+#include "sgd/run/hire.h"
 
 #include "sgd/run/detach.h"
 #include "sgd/sum/group.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,29 +127,6 @@ static manta_status give_up(struct sgd_fit *fit, manta_error *e)
 
 /* ---- who is there ---- */
 
-/* How bad it is to add a worker where there are so many: worst where there is never room for it, bad where it has to wait for
- * others to leave, and else the worse the more there are. */
-static int crowding(const struct sgd_place *place, int count)
-{
-    return count + (count >= place->room ? SGD_HANDS_MAX : 0) + (count >= place->most ? 2 * SGD_HANDS_MAX : 0);
-}
-
-/* The open place that is crowded least; NULL: one is being opened, and may be the better one. */
-static struct sgd_place *place_choose(struct sgd_fit *fit, int *out_index)
-{
-    int best = 0, least = INT_MAX;
-    for (int i = 0; i < SGD_PLACES_MAX; i++) {
-        const struct sgd_place *place = &fit->places.of[i];
-        int                     worse = crowding(place, sgd_crew_count_at(&fit->crew, i));
-        if (place->state != SGD_PLACE_OPEN && place->state != SGD_PLACE_OPENING)
-            continue;
-        if (worse < least)
-            best = i, least = worse;
-    }
-    *out_index = best;
-    return fit->places.of[best].state == SGD_PLACE_OPEN ? &fit->places.of[best] : NULL;
-}
-
 static void note_take(void *user, struct sgd_note *note)
 {
     sgd_fit_take_note(user, note);
@@ -180,50 +157,6 @@ static bool is_held(const struct sgd_fit *fit, const struct sgd_place *place)
     return fit->is_apart && place->generation && fit->saved_generation <= place->generation;
 }
 
-/* How many more workers a place has room for; below 0: so many wait there for CPUs, or are being given them. */
-static int room_left(const struct sgd_fit *fit, int index)
-{
-    const struct sgd_place *place = &fit->places.of[index];
-    return (place->room < place->most ? place->room : place->most) - sgd_crew_count_at(&fit->crew, index);
-}
-
-/* For so long who is to move has waited. A process that is slow to come looks the same as one that has no CPUs, so each move makes
- * the next one wait for longer. */
-static int64_t move_after_ns(const struct sgd_fit *fit)
-{
-    return MT_TRAIN_UNPLACED_MS * 1000000ll << (fit->moves < 4 ? fit->moves : 4);
-}
-
-/* Who waits for CPUs where others have them is hired where there are some. */
-static void waiting_move(struct sgd_fit *fit)
-{
-    int64_t waited_ns = move_after_ns(fit), elsewhere = 0;
-    for (int i = 0; i < SGD_PLACES_MAX; i++)
-        if (fit->places.of[i].state == SGD_PLACE_OPEN && room_left(fit, i) > 0)
-            elsewhere += room_left(fit, i);
-    for (int i = 0; i < SGD_PLACES_MAX; i++)
-        while (elsewhere > 0 && fit->places.of[i].state == SGD_PLACE_OPEN && room_left(fit, i) < 0 &&
-               sgd_crew_unplaced_drop(&fit->crew, i, waited_ns)) {
-            elsewhere--;
-            fit->moves++;
-        }
-}
-
-/* A node where nobody is, and nobody can be now, makes place for one that has room. */
-static void place_trade(struct sgd_fit *fit)
-{
-    int64_t waited_ns = move_after_ns(fit);
-    for (int i = 1; i < SGD_PLACES_MAX && sgd_places_could_trade(&fit->places); i++) {
-        struct sgd_place *place = &fit->places.of[i];
-        if (place->state != SGD_PLACE_OPEN || place->room > 0 || place->placed > 0)
-            continue;
-        while (sgd_crew_unplaced_drop(&fit->crew, i, waited_ns))
-            fit->moves++;
-        if (sgd_crew_count_at(&fit->crew, i) == 0)
-            sgd_place_close(place);
-    }
-}
-
 /* Of the other nodes: what their posts say; who was on a lost one is lost; where there is room, those who wait for CPUs come. */
 static void places_keep(struct sgd_fit *fit)
 {
@@ -232,8 +165,7 @@ static void places_keep(struct sgd_fit *fit)
     int      ready;
     uint64_t with_ready;
     (void)sgd_crew_count(&fit->crew, &ready);
-    for (int i = 0; i < SGD_PLACES_MAX; i++)
-        fit->places.of[i].placed = sgd_crew_placed_at(&fit->crew, i);
+    sgd_hire_count(fit);
     bool is_complete = ready >= fit->max + fit->opts->scaling.spares && sgd_nodes_missing(fit, SGD_HERE_READY, &with_ready) <= 0;
     sgd_places_look_for(&fit->places, !is_complete, node_pass, fit);
     uint64_t lost = sgd_places_look(&fit->places, note_take, fit);
@@ -251,10 +183,8 @@ static void places_keep(struct sgd_fit *fit)
         if (place->state == SGD_PLACE_OPEN && sgd_crew_count_at(&fit->crew, i) == 0 && is_complete)
             sgd_place_close(place); /* its node may be given back */
     }
-    if (is_complete)
-        return;
-    waiting_move(fit);
-    place_trade(fit);
+    if (!is_complete)
+        sgd_hire_move(fit);
 }
 
 /* While the run has too few nodes, its last workers are for those that have none. */
@@ -273,7 +203,7 @@ static void start_look(struct sgd_fit *fit, struct sgd_hand *hand, enum sgd_star
     int64_t stopped_limit = sgd_watch_limit_ns(&fit->watch, &(struct sgd_pulse_seen){.is_stopped = 1});
     if (shows == SGD_START_UNSEEN)
         return;
-    hand->is_placed = true;
+    hand->is_seen = true;
     fit->loads_ns = fit->starts_ns;
     hand->stopped_ns = shows == SGD_START_STOPPED ? hand->stopped_ns + gap_ns : 0;
     hand->idle_ns = shows == SGD_START_WORKS ? 0 : hand->idle_ns + gap_ns;
@@ -320,7 +250,7 @@ static manta_status strength_keep(struct sgd_fit *fit, manta_error *e)
     sgd_crew_cpu_settle(&fit->crew);
     sgd_fit_wish(fit, steps_done(fit)); /* before somebody is hired on what has come */
     for (int count = sgd_crew_count(&fit->crew, &ready), index;; count++) {
-        const struct sgd_place *place = place_choose(fit, &index);
+        const struct sgd_place *place = sgd_hire_place(fit, &index);
         if (!place || !may_hire(fit, index, count, wanted))
             break;
         if (!sgd_crew_hire(&fit->crew, index, place->node, place->region, place->host))
@@ -376,7 +306,7 @@ static const char *who_is_there(const struct sgd_fit *fit, char *text, size_t si
     for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
         if (hand->state == SGD_HAND_STARTING) {
             snprintf(text + used, size - (size_t)used, ", one on node %u %s", fit->places.of[hand->place].node,
-                     hand->is_placed ? "loads" : "has no process yet");
+                     hand->is_seen ? "loads" : "has no process yet");
             break;
         }
     return text;

@@ -23,7 +23,7 @@
 #include "sgd/run/place.h"
 #include "sgd/run/setup.h"
 #include "sgd/run/timeline.h"
-#include "sgd/run/track.h"
+#include "sgd/run/track/track.h"
 #include "sgd/watch/next.h"
 #include "sgd/watch/watch.h"
 

@@ -226,6 +226,7 @@ static void room_here(const struct sgd_places *places, struct sgd_place *place)
     for (int i = 0; i < count; i++)
         if (nodes[i].node == place->node)
             room_take(places, &nodes[i], place);
+    place->found = place->room;
     free(nodes);
 }
 
@@ -294,6 +295,7 @@ static void place_add(struct sgd_places *places, const manta_node_info *node)
     *place = (struct sgd_place){.node = node->node};
     sgd_place_set_state(place, SGD_PLACE_OPENING);
     room_take(places, node, place);
+    place->found = place->room;
     place->post = manta_actor_new(SGD_POST_TYPE, &(manta_actor_opts){.node = node->node},
                                   MANTA_ARGS(manta_u64(places->region_size)));
     ask(places, place);
@@ -321,15 +323,23 @@ static void add_to(uint32_t node, uint32_t *nodes, uint32_t *count)
         nodes[(*count)++] = node;
 }
 
-/* Why a node gets no worker now; NULL: it may. "": there is nothing to say. */
+static bool may_have_workers(const struct sgd_places *places, const manta_node_info *node)
+{
+    return node->alive && !node->draining && !is_among(node->node, places->barred, places->barred_count);
+}
+
+static bool has_room(const struct sgd_places *places, const manta_node_info *node)
+{
+    return may_have_workers(places, node) && node->cpus_free >= places->cpus && node->gpus_free >= places->gpus;
+}
+
+/* Why a node that has no room for a worker has none. "": there is nothing to say. */
 static const char *why_not(const struct sgd_places *places, const manta_node_info *node, char out[SGD_PLACE_WHY_BYTES])
 {
     if (node->draining)
         return "it is being drained";
-    if (!node->alive || is_among(node->node, places->barred, places->barred_count))
+    if (!may_have_workers(places, node))
         return "";
-    if (node->cpus_free >= places->cpus && node->gpus_free >= places->gpus)
-        return NULL;
     snprintf(out, SGD_PLACE_WHY_BYTES, "a worker reserves %g CPUs and %g GPUs; %g of its %g CPUs and %g of its %g GPUs are free",
              places->cpus, places->gpus, node->cpus_free, node->cpus, node->gpus_free, node->gpus);
     return out;
@@ -337,13 +347,12 @@ static const char *why_not(const struct sgd_places *places, const manta_node_inf
 
 bool sgd_places_could_trade(const struct sgd_places *places)
 {
-    char why[SGD_PLACE_WHY_BYTES];
-    bool has_other = false;
-    for (int i = 0; i < places->nodes.count; i++) {
-        const manta_node_info *node = &places->nodes.of[i];
-        has_other |= place_find(places, node->node) < 0 && !why_not(places, node, why);
-    }
-    return has_other && sgd_places_count(places) >= places->max;
+    if (sgd_places_count(places) < places->max)
+        return false;
+    for (int i = 0; i < places->nodes.count; i++)
+        if (has_room(places, &places->nodes.of[i]) && place_find(places, places->nodes.of[i].node) < 0)
+            return true;
+    return false;
 }
 
 static void node_take(struct sgd_places *places, const manta_node_info *node, bool is_new)
@@ -386,13 +395,15 @@ void sgd_places_look_for(struct sgd_places *places, bool wants_more, sgd_places_
         node_take(places, &nodes[i], is_new);
     int count = wants_more ? sgd_places_count(places) : places->max;
     for (int i = 0; i < all && count < places->max; i++)
-        if (place_find(places, nodes[i].node) < 0 && !why_not(places, &nodes[i], why)) {
+        if (has_room(places, &nodes[i]) && place_find(places, nodes[i].node) < 0) {
             place_add(places, &nodes[i]);
             count++;
         }
     for (int i = 0; i < all && count < places->max; i++) {
-        const char *text = place_find(places, nodes[i].node) < 0 ? why_not(places, &nodes[i], why) : NULL;
-        if (!text || !text[0] || is_among(nodes[i].node, places->told, places->told_count))
+        if (has_room(places, &nodes[i]) || place_find(places, nodes[i].node) >= 0)
+            continue;
+        const char *text = why_not(places, &nodes[i], why);
+        if (!text[0] || is_among(nodes[i].node, places->told, places->told_count))
             continue;
         add_to(nodes[i].node, places->told, &places->told_count);
         if (is_among(nodes[i].node, places->told, places->told_count)) /* a bounded number of them */

@@ -80,22 +80,23 @@ struct sgd_post_spans {
 };
 
 struct sgd_place {
-    enum sgd_place_state  state;
-    uint32_t              node;
-    char                  host[64]; /* its address */
-    uint64_t              region;
-    manta_actor          *post;  /* NULL: place 0 */
-    manta_ref            *asked; /* a look that is not answered yet */
-    int64_t               asked_ns;
-    bool                  is_behind;  /* its last answer was full */
-    bool                  is_suspect; /* the head has not heard of its node for a while, when it was last asked */
-    bool                  is_away;    /* LOST: the link to it is silent; whoever is there may live, and can't be asked */
-    int                   placed;     /* workers that have a process there: the caller's word */
-    int                   room, most; /* these and those for which the cluster told it free since; for which it has CPUs and GPUs */
-    uint32_t              first, count;             /* ranks of the present generation */
-    uint32_t              generation;               /* the last one of which it had ranks; 0: none yet */
-    char                  why[SGD_PLACE_WHY_BYTES]; /* LOST: why it never opened; "": it did, or did not answer */
-    uint64_t              cursor;
+    enum sgd_place_state state;
+    uint32_t             node;
+    char                 host[64]; /* its address */
+    uint64_t             region;
+    manta_actor         *post;  /* NULL: place 0 */
+    manta_ref           *asked; /* a look that is not answered yet */
+    int64_t              asked_ns;
+    bool                 is_behind;  /* its last answer was full */
+    bool                 is_suspect; /* the head has not heard of its node for a while, when it was last asked */
+    bool                 is_away;    /* LOST: the link to it is silent; whoever is there may live, and can't be asked */
+    int                  placed;     /* workers that have a process there: the caller's word */
+    int                  found;      /* workers for which it had CPUs and GPUs free when it was found */
+    int      room, most;   /* those that were placed, and had them free, when it was last heard of; for which it has them */
+    uint32_t first, count; /* ranks of the present generation */
+    uint32_t generation;   /* the last one of which it had ranks; 0: none yet */
+    char     why[SGD_PLACE_WHY_BYTES]; /* LOST: why it never opened; "": it did, or did not answer */
+    uint64_t cursor;
     struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];
     struct sgd_hand_set   starting;           /* hands that load there */
     struct sgd_hand_set   starts[SGD_STARTS]; /* what they show, as its last answer said */

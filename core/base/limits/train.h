@@ -48,6 +48,7 @@ enum {
     MT_TRAIN_LOOK_MS = 50,                       /* how often a driver looks at its workers' progress */
     MT_TRAIN_NODES_MS = 250,                     /* from one look at the cluster's nodes to the next, where there is news of them */
     MT_TRAIN_UNPLACED_MS = 1000,                 /* one that has not started for so long is hired elsewhere, if there is room */
+    MT_TRAIN_UNPLACED_DOUBLED = 4,               /* so many times at most that doubles, once for each that was */
     MT_TRAIN_RATE_MS = 1000,                     /* over so long its speed is measured ... */
     MT_TRAIN_RATE_STEPS = 4,                     /* ... and so many steps */
     MT_TRAIN_NODES_MAX = 256,                    /* whose checkpoints a load of one in pieces knows */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * track_files.c - a run's tracking as files (track.h). Owns: the folder's lock and the file of metrics. Thread: the driver's.
+ * files.c - a run's tracking as files (track.h). Owns: the folder's lock and the file of metrics. Thread: the driver's.
  */
 #include "core/base/clock.h"
 #include "core/sys/append.h"
 #include "core/text/json.h"
 #include "sgd/ground/file.h"
 #include "sgd/run/setup.h"
-#include "sgd/run/track.h"
+#include "sgd/run/track/track.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
  *
  * track.c - a run's events in the words of a tracking service. Owns: nothing. Thread: the one that trains.
  */
-#include "sgd/run/track.h"
+#include "sgd/run/track/track.h"
 
 #include "core/base/buf.h"
 #include "core/base/limits/text.h"
