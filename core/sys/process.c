@@ -18,13 +18,16 @@
 struct life {
     uint64_t start;
     bool     is_over;
-    int      status; /* of one that is over, where we may know; 0 else */
+    int      status; /* of one that is over or ends just now, where we may know; 0 else */
 };
+
+enum { ENDS = 0x4 }; /* the kernel's PF_EXITING, in what proc(5) calls flags */
 
 /* All zero: there is none. Returns 0 or an errno. */
 static int life_read(pid_t pid, struct life *out)
 {
     char          path[64], text[1024], state = 0;
+    unsigned      flags = 0;
     unsigned long began = 0;
     *out = (struct life){0};
     if (pid <= 0)
@@ -35,10 +38,11 @@ static int life_read(pid_t pid, struct life *out)
         return errno == ENOENT || errno == ESRCH ? 0 : errno;
     const char *end = strrchr(text, ')'), *last = strrchr(text, ' '); /* the name before the first may hold anything */
     if (!end || !last ||
-        sscanf(end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %lu", &state, &began) != 2)
+        sscanf(end + 1, " %c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %lu", &state, &flags, &began) !=
+            3)
         return EPROTO;
     *out = (struct life){began, state == 'Z' || state == 'X', 0};
-    if (out->is_over)
+    if (out->is_over || flags & ENDS)
         out->status = (int)strtol(last, NULL, 10);
     return 0;
 }
@@ -69,7 +73,7 @@ enum mt_process_is mt_process_is(pid_t pid, uint64_t start)
 int mt_process_status(pid_t pid, uint64_t start)
 {
     struct life life;
-    return life_read(pid, &life) == 0 && life.is_over && life.start == start ? life.status : 0;
+    return life_read(pid, &life) == 0 && life.start == start ? life.status : 0;
 }
 
 bool mt_process_stat(pid_t pid, pid_t thread, struct mt_process_stat *out)

@@ -25,8 +25,8 @@ enum mt_process_is {
 /* Of the process with that number and start. */
 enum mt_process_is mt_process_is(pid_t pid, uint64_t start);
 
-/* How it has ended, as waitpid would say it, as long as nobody has reaped it. 0: it lives, is gone, has ended with 0, or is one of
- * which we may not know. */
+/* How it ends, as waitpid will say it: from when its end has begun (its files may be closed, and a disk keep it for a while) until
+ * somebody reaps it. 0: it lives, is gone, ends with 0, or is one of which we may not know. */
 int mt_process_status(pid_t pid, uint64_t start);
 
 /* What the kernel says of a process, or of one of its threads. */

@@ -19,7 +19,7 @@ enum rlt_action_kind {
     RLT_A_WATCH,        /* whom the connection's RLT_A_KILL is for: a worker. Its end is told by its socket or its zygote, after
                            some seconds by RLT_EV_EXITED if by neither */
     RLT_A_KILL,         /* SIGKILL to its process and no other; nothing if it is not known yet or is gone */
-    RLT_A_STATUS,       /* how its process has ended, of which its zygote says nothing: answered by RLT_EV_EXITED where the system
+    RLT_A_STATUS,       /* how its process ends, of which its zygote says nothing: answered by RLT_EV_EXITED where the system
                            says it */
     RLT_A_CLOSE_FD,
     RLT_A_STRICT, /* the strict actor there may run until then; if it has been stopped for want of that, it goes on */

@@ -89,7 +89,7 @@ void sh_conn_watch_pid(struct sh_conn *c, int take_pidfd, int32_t pid);
 /* ... or, of a worker, closed: its zygote tells its end, and sh_conn_look sees it should the zygote not. */
 void sh_conn_know_pid(struct sh_conn *c, int take_pidfd, int32_t pid);
 void sh_conn_look(struct sh_conn *c);
-/* Tells how it has ended where nobody has reaped it yet. */
+/* Tells how it ends, or has ended, where nobody has reaped it yet. */
 void sh_conn_status(struct sh_conn *c);
 /* A signal to that process and no other. 0 or an errno: ESRCH where there is none (any more). */
 int sh_conn_signal(struct sh_conn *c, int number);

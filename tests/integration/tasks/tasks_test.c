@@ -366,37 +366,6 @@ static void crash_report(void)
     CHECK_I64(add_remote(NULL, 1, 2), 3);
 }
 
-/* Tells its zygote's pid in word 2 and its own in word 0, and waits to be killed. */
-static manta_status victim(manta_ctx *c, int argc, const manta_arg *argv)
-{
-    (void)argc;
-    struct test_board *board = test_board_map(argv[0].u);
-    atomic_store(&board->words[2], getppid());
-    atomic_store(&board->words[0], getpid());
-    return test_board_wait(&board->words[1], 1) ? manta_return_i64(c, 0) : manta_fail(c, 1, "nobody came");
-}
-MANTA_REGISTER(victim, "u>l");
-
-/* A zygote that stands still can't say how its worker has ended. */
-static void zygote_stands_still(void)
-{
-    manta_task_opts    once = {.max_retries = MANTA_NO_RETRY};
-    uint64_t           number;
-    struct test_board *board = test_board_new(&number);
-    manta_ref         *ref = manta_call("victim", &once, MANTA_ARGS(manta_u64(number)));
-    manta_error        e;
-    CHECK(test_board_wait(&board->words[0], 2));
-    test_sleep_ms(300); /* the raylet's look at all processes, soon after its start, would mostly come first */
-    CHECK_EQ(kill((pid_t)board->words[2], SIGSTOP), 0);
-    CHECK_EQ(kill((pid_t)board->words[0], SIGKILL), 0);
-    CHECK_FAILS(ref, MANTA_EWORKER_DIED, &e);
-    CHECK_EQ(kill((pid_t)board->words[2], SIGCONT), 0);
-    CHECK_EQ(e.signal_number, SIGKILL);
-    CHECK_SAYS(e.message, "SIGKILL");
-    CHECK_EQ(e.pid, board->words[0]);
-    CHECK_I64(add_remote(NULL, 1, 2), 3);
-}
-
 /* What ran before the worker was killed has its value, though the worker had not shown it yet: outcomes go back in
  * company. Without retries, so that nothing is made good by a second run. */
 MANTA_TASK(int64_t, short_or_last, (int64_t, x))
@@ -748,7 +717,6 @@ static const struct test_case cases[] = {
     {"retry_on_error", retry_on_error, {.num_cpus = 2}, false, 0},
     {"retry_after_kill", retry_after_kill, {.num_cpus = 2}, false, 0},
     {"crash_report", crash_report, {.num_cpus = 2}, false, 0},
-    {"zygote_stands_still", zygote_stands_still, {.num_cpus = 2}, false, 0},
     {"finished_survive", finished_survive, {.num_cpus = 1}, false, 0},
     {"unstarted_survive", unstarted_survive, {.num_cpus = 1}, false, 0},
     {"wait_for_some", wait_for_some, {.num_cpus = 4}, false, 0},

@@ -10,6 +10,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -46,6 +48,36 @@ static void a_process_is_known_until_it_ends(void **state)
     assert_int_equal(mt_process_is(pid, start), MT_PROCESS_ENDED);
     assert_int_equal(mt_process_status(pid, start), 0);
     assert_int_equal(mt_process_signal(pid, start, SIGKILL), ESRCH);
+}
+
+/* A disk can keep one that ends for a while. So can others the first one of a pid namespace, which waits, its files closed already,
+ * until all there are gone: here one whose parent is elsewhere, and does not ask for it. */
+static void how_a_process_ends_is_known_before_it_has(void **state)
+{
+    (void)state;
+    siginfo_t info = {.si_pid = 0};
+    int       ends[2], outside = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+    char      byte;
+    assert_int_equal(pipe(ends), 0);
+    if (unshare(CLONE_NEWPID) < 0)
+        skip(); /* not root */
+    pid_t first = sleeper();
+    close(ends[1]);
+    pid_t    other = sleeper();
+    uint64_t start = mt_process_start(first);
+    assert_int_equal(setns(outside, CLONE_NEWPID), 0);
+    assert_int_equal(mt_process_status(first, start), 0);
+    assert_int_equal(kill(first, SIGKILL), 0);
+    assert_int_equal(read(ends[0], &byte, 1), 0); /* it has begun to end, ... */
+    assert_int_equal(waitid(P_PID, (id_t)first, &info, WEXITED | WNOHANG | WNOWAIT), 0);
+    assert_int_equal(info.si_pid, 0); /* ... and has not ended */
+    assert_int_equal(mt_process_is(first, start), MT_PROCESS_LIVES);
+    assert_int_equal(mt_process_status(first, start), SIGKILL);
+    assert_int_equal(mt_process_status(first, start + 1), 0);
+    assert_int_equal(waitpid(other, NULL, 0), other);
+    assert_int_equal(waitpid(first, NULL, 0), first);
+    close(ends[0]);
+    close(outside);
 }
 
 static void what_the_kernel_says_of_a_process_and_its_threads(void **state)
@@ -128,6 +160,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_is_known_until_it_ends),
+        cmocka_unit_test(how_a_process_ends_is_known_before_it_has),
         cmocka_unit_test(what_the_kernel_says_of_a_process_and_its_threads),
         cmocka_unit_test(all_processes_and_all_threads),
         cmocka_unit_test(a_signal_for_another_of_that_number_goes_nowhere),

@@ -62,24 +62,30 @@ static void fork_one(int fd, int signals, const sigset_t *mask, uint64_t token, 
         close(output);
 }
 
+/* As waitpid would give it. */
+static int status_of(const siginfo_t *dead)
+{
+    if (dead->si_code == CLD_EXITED)
+        return W_EXITCODE(dead->si_status, 0);
+    return W_EXITCODE(0, dead->si_status) | (dead->si_code == CLD_DUMPED ? WCOREFLAG : 0);
+}
+
+/* Each is told before it is reaped: for as long as we get no CPU to say so, /proc says it to the raylet that asks. */
 static void reap(int fd, int signals)
 {
     struct signalfd_siginfo info;
-    struct ctl_child_exit   gone = {0};
     siginfo_t               dead;
-    int                     status;
     (void)!read(signals, &info, sizeof info);
     for (;;) {
         dead.si_pid = 0;
         if (waitid(P_ALL, 0, &dead, WEXITED | WNOHANG | WNOWAIT) < 0 || dead.si_pid == 0)
             return;
         kill(-dead.si_pid, SIGKILL); /* what its tasks left running: not reaped yet, the number is still its own */
-        if (waitpid(dead.si_pid, &status, WNOHANG) <= 0)
-            return;
-        gone.pid = dead.si_pid;
-        gone.status = status;
+        struct ctl_child_exit gone = {.pid = dead.si_pid, .status = status_of(&dead)};
         if (lib_socket_send(fd, CTL_CHILD_EXIT, (mt_id){0, 0}, &gone, sizeof gone, NULL, 0, -1).code)
             exit(0);
+        if (waitpid(dead.si_pid, NULL, WNOHANG) <= 0)
+            return;
     }
 }
 
