@@ -5,6 +5,7 @@
  * Thread: the driver's main one, but for the case `threads`.
  */
 #include "tests/integration/harness.h"
+#include "tests/integration/tasks/victim.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -398,9 +399,8 @@ static void unstarted_survive(void)
     manta_task_opts    once = {.max_retries = MANTA_NO_RETRY};
     manta_ref         *good[COUNT];
     manta_error        e;
-    uint64_t           number;
-    struct test_board *board = test_board_new(&number);
-    manta_ref         *bad = manta_call("victim", &once, MANTA_ARGS(manta_u64(number)));
+    struct test_board *board;
+    manta_ref         *bad = victim_call(&board);
     for (int i = 0; i < COUNT; i++)
         good[i] = fragile_call(&once, 0, 0);
     CHECK(test_board_wait(&board->words[0], 2));

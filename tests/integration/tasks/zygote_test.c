@@ -5,6 +5,7 @@
  * Thread: the driver's main one.
  */
 #include "tests/integration/harness.h"
+#include "tests/integration/tasks/victim.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -33,23 +34,9 @@ MANTA_TASK(int64_t, add, (int64_t, a), (int64_t, b))
     return a + b;
 }
 
-/* Tells its zygote's pid in word 2 and its own in word 0, and waits to be killed. */
-static manta_status victim(manta_ctx *c, int argc, const manta_arg *argv)
-{
-    (void)argc;
-    struct test_board *board = test_board_map(argv[0].u);
-    atomic_store(&board->words[2], getppid());
-    atomic_store(&board->words[0], getpid());
-    return test_board_wait(&board->words[1], 1) ? manta_return_i64(c, 0) : manta_fail(c, 1, "nobody came");
-}
-MANTA_REGISTER(victim, "u>l");
-
 static manta_ref *victim_begun(struct test_board **out_board)
 {
-    manta_task_opts once = {.max_retries = MANTA_NO_RETRY};
-    uint64_t        number;
-    *out_board = test_board_new(&number);
-    manta_ref *ref = manta_call("victim", &once, MANTA_ARGS(manta_u64(number)));
+    manta_ref *ref = victim_call(out_board);
     CHECK(test_board_wait(&(*out_board)->words[0], 2));
     test_sleep_ms(300); /* the raylet's look at all processes, soon after its start, would mostly come first */
     return ref;
