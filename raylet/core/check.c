@@ -124,8 +124,11 @@ static const char *check_proc(const struct rlt *r, const struct rlt_proc *p)
         return "a lease names the worker that serves it";
     if (p->lease && is_in(&p->in_idle))
         return "a warm worker has no lease";
-    if (p->state == PROC_ALIVE && p->is_ready && !p->lease && !is_in(&p->in_idle) && !p->is_leaving && !p->job->is_ending)
+    if (p->state == PROC_ALIVE && p->is_ready && !p->lease && !is_in(&p->in_idle) && !p->is_leaving && !p->killed_at &&
+        !p->job->is_ending)
         return "a worker is warm, greeting or leaving, or has a lease";
+    if (p->killed_at && (is_in(&p->in_idle) || (p->lease && p->lease->granted_at > p->killed_at)))
+        return "a worker that was killed serves no other lease";
     if ((p->state == PROC_ALIVE) != (p->process && rlt_proc_of_process(r, p->process) == p))
         return "a process is found by its number while it is alive";
     if (length(&p->classes) != p->class_count)

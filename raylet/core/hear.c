@@ -10,6 +10,7 @@
 #include "raylet/core/leases/leases.h"
 #include "raylet/core/links/links.h"
 #include "raylet/core/links/streams.h"
+#include "raylet/core/pool/pool.h"
 #include "raylet/core/procs/procs.h"
 #include "raylet/core/schedule/schedule.h"
 #include "raylet/core/step.h"
@@ -72,7 +73,7 @@ void rlt_rejoin(struct rlt *r, const char *why)
     MT_MAP_EACH(&r->conns, entry) {
         struct rlt_proc *p = entry->value.ptr;
         if (p->conn >= RLT_CONN_OURS) {
-            rlt_act(r->out, RLT_A_KILL)->kill.conn = p->conn;
+            rlt_pool_kill(r, p);
         } else if (p->state != PROC_DYING) {
             rlt_proc_gone(r, p); /* a driver cannot be killed; its connection ends, and with it all that it had here */
         }

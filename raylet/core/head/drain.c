@@ -21,6 +21,7 @@
 #include "raylet/core/leases/leases.h"
 #include "raylet/core/leases/bundles.h"
 #include "raylet/core/links/links.h"
+#include "raylet/core/pool/pool.h"
 
 #include "core/base/limits/net.h"
 #include "core/base/log.h"
@@ -234,7 +235,7 @@ static void stop_all(struct rlt *r)
             continue;
         if (!l->worker->stopped && (l->worker->stopped = strdup(why)))
             l->worker->stopped_code = MT_EPREEMPTED;
-        rlt_act(r->out, RLT_A_KILL)->kill.conn = l->worker->conn;
+        rlt_pool_kill(r, l->worker);
     }
     rlt_submit_preempt(r, false, why);
 }

@@ -36,7 +36,7 @@ void rlt_job_close(struct rlt *r, struct rlt_job *job)
     MT_MAP_EACH(&r->conns, entry) {
         struct rlt_proc *p = entry->value.ptr;
         if (p->job == job && p->state != PROC_DYING && p != job->driver)
-            rlt_act(r->out, RLT_A_KILL)->kill.conn = p->conn; /* RLT_EV_EXITED or _CLOSED does the rest */
+            rlt_pool_kill(r, p); /* RLT_EV_EXITED or _CLOSED does the rest */
         if (p->job == job && p->state == PROC_GREETING)
             rlt_timer_set(r, &p->timer, r->now);
     }

@@ -100,18 +100,19 @@ void rlt_lease_activate(struct rlt *r, struct rlt_lease *l, struct rlt_proc *wor
 void rlt_lease_timer(struct rlt *r, struct rlt_lease *l)
 {
     if (l->worker && l->kind != LEASE_CALLER)
-        rlt_act(r->out, RLT_A_KILL)->kill.conn = l->worker->conn;
+        rlt_pool_kill(r, l->worker);
 }
 
-/* A worker has no lease (any more): it gets the next, or stays warm. */
+/* A worker has no lease (any more): it gets the next, or stays warm. One that was killed may have given its lease back before, or
+ * have come to it. */
 void rlt_lease_offer(struct rlt *r, struct rlt_proc *worker)
 {
     struct rlt_job   *job = worker->job;
     struct rlt_lease *needy = rlt_list_first(&job->needy, struct rlt_lease, in_needy);
-    if (worker->state != PROC_ALIVE || worker->is_leaving)
+    if (worker->state != PROC_ALIVE || worker->is_leaving || worker->killed_at)
         return;
     if (job->is_ending) {
-        rlt_act(r->out, RLT_A_KILL)->kill.conn = worker->conn;
+        rlt_pool_kill(r, worker);
     } else if (worker->was_dirty) {
         rlt_proc_leave(r, worker, MT_RLT_LEAVE_MS, "its lease has ended");
     } else if (needy) {
@@ -201,7 +202,7 @@ void rlt_lease_kill(struct rlt *r, struct rlt_proc *owner, uint64_t id)
     if (!l || l->owner != owner || l->kind == LEASE_CALLER)
         return;
     if (l->worker)
-        rlt_act(r->out, RLT_A_KILL)->kill.conn = l->worker->conn;
+        rlt_pool_kill(r, l->worker);
     else if (l->worker_node != r->node && l->state != LEASE_STARTING)
         rlt_peer_send(r, l->worker_node, PEER_KILL, (mt_id){0, 0}, &lease, sizeof lease);
 }
@@ -319,7 +320,7 @@ void rlt_lease_owner_gone(struct rlt *r, struct rlt_lease *l)
         rlt_peer_send(r, l->worker_node, PEER_DROP, (mt_id){0, 0}, &lease, sizeof lease);
         rlt_lease_end(r, l, &end);
     } else if (l->kind == LEASE_ACTOR && l->worker) {
-        rlt_act(r->out, RLT_A_KILL)->kill.conn = l->worker->conn;
+        rlt_pool_kill(r, l->worker);
     } else {
         rlt_lease_recall(r, l, l->kind == LEASE_TASK ? MT_RLT_ORPHAN_GRACE_MS : 0);
     }

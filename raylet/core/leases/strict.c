@@ -9,6 +9,7 @@
  */
 #include "raylet/core/leases/leases.h"
 #include "raylet/core/leases/parts.h"
+#include "raylet/core/pool/pool.h"
 #include "core/base/limits/net.h"
 
 #include <stdlib.h>
@@ -70,7 +71,7 @@ void rlt_strict_extend(struct rlt *r, const Manta__V1__Extend *extend)
     for (size_t i = 0; i < extend->n_gone; i++) {
         struct rlt_lease *l = rlt_lease_find(r, extend->gone[i]);
         if (l && l->is_strict && l->worker)
-            rlt_act(r->out, RLT_A_KILL)->kill.conn = l->worker->conn;
+            rlt_pool_kill(r, l->worker);
     }
     for (size_t i = 0; i < extend->n_leases; i++) {
         struct rlt_lease *l = rlt_lease_find(r, extend->leases[i]);

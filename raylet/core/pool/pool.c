@@ -264,6 +264,13 @@ void rlt_pool_remove(struct rlt_proc *p)
     }
 }
 
+void rlt_pool_kill(struct rlt *r, struct rlt_proc *p)
+{
+    p->killed_at = r->now;
+    rlt_pool_remove(p);
+    rlt_act(r->out, RLT_A_KILL)->kill.conn = p->conn;
+}
+
 /* A worker without a lease, for which none waits: stays warm for a while. */
 void rlt_pool_keep(struct rlt *r, struct rlt_proc *worker)
 {

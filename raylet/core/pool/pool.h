@@ -34,6 +34,7 @@ void             rlt_pool_lacks(struct rlt_proc *p, const char *what); /* its en
 struct rlt_proc *rlt_pool_take(struct rlt *r, struct rlt_job *job);    /* a warm one; NULL: there is none */
 void             rlt_pool_keep(struct rlt *r, struct rlt_proc *worker);
 void             rlt_pool_remove(struct rlt_proc *p);                /* it is not to be taken any more */
+void             rlt_pool_kill(struct rlt *r, struct rlt_proc *p);   /* SIGKILL; it gets no lease any more */
 void             rlt_pool_lost(struct rlt *r, struct rlt_proc *p);   /* a zygote or worker ended */
 void             rlt_pool_timer(struct rlt *r, struct rlt_job *job); /* RLT_TIMER_JOB */
 /* How many more leases would find a process: idle ones count, and those that leases wait for do not. */

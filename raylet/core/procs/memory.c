@@ -62,5 +62,5 @@ void rlt_memory_short(struct rlt *r, const struct rlt_ev_memory *e)
         return;
     best->worker->stopped_code = MT_EOOM;
     r->stats.memory_stops++;
-    rlt_act(r->out, RLT_A_KILL)->kill.conn = best->worker->conn;
+    rlt_pool_kill(r, best->worker);
 }

@@ -75,8 +75,8 @@ void rlt_zygote_forked(struct rlt *r, struct rlt_proc *zygote, const struct rlt_
         rlt_pool_lacks(p, what);
         p->is_child = false; /* there is no process to report a status */
         rlt_proc_gone(r, p);
-    } else if (p->state == PROC_DYING || p->job->is_ending) {
-        rlt_act(r->out, RLT_A_KILL)->kill.conn = p->conn;
+    } else if (p->state == PROC_DYING || p->killed_at || p->job->is_ending) {
+        rlt_pool_kill(r, p); /* it was to be killed before it could be */
     } else {
         rlt_worker_ready(r, p);
     }

@@ -8,6 +8,7 @@
  */
 #include "raylet/core/leases/leases.h"
 #include "raylet/core/leases/bundles.h"
+#include "raylet/core/pool/pool.h"
 #include "raylet/core/schedule/schedule.h"
 #include "raylet/core/usage/usage.h"
 
@@ -84,7 +85,7 @@ static void give_back(struct rlt *r, struct rlt_bundle *b, int32_t code, const c
             continue;
         if (!worker->stopped && (worker->stopped = strdup(why)))
             worker->stopped_code = code;
-        rlt_act(r->out, RLT_A_KILL)->kill.conn = worker->conn;
+        rlt_pool_kill(r, worker);
     }
     if (--b->lease_count == 0)
         rlt_bundle_free(r, b);

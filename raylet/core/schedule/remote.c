@@ -259,7 +259,7 @@ struct rlt_proc *rlt_remote_lane_broken(struct rlt *r, uint64_t lane)
     struct rlt_lease *l = rlt_lease_find(r, lane);
     if (!l || !l->worker)
         return l ? l->owner : NULL;
-    rlt_act(r->out, RLT_A_KILL)->kill.conn = l->worker->conn;
+    rlt_pool_kill(r, l->worker);
     return NULL;
 }
 
@@ -287,7 +287,7 @@ static void killed(struct rlt *r, const struct rlt_peer *p, uint64_t id)
 {
     struct rlt_lease *l = rlt_lease_find(r, id);
     if (l && l->owner_node == p->node && l->worker && l->kind != LEASE_CALLER)
-        rlt_act(r->out, RLT_A_KILL)->kill.conn = l->worker->conn;
+        rlt_pool_kill(r, l->worker);
 }
 
 union body {

@@ -62,7 +62,8 @@ struct rlt_proc {
     struct rlt_lease *lease;     /* task or actor; NULL: warm and idle, or starting */
     struct rlt_list   in_idle;
     uint64_t          idle_since;
-    bool              is_ready; /* it has greeted, and its zygote has said its pid */
+    uint64_t          killed_at; /* when SIGKILL was last sent; its end is not known yet. 0: it was not */
+    bool              is_ready;  /* it has greeted, and its zygote has said its pid */
     bool              is_blocked;
     bool              was_dirty; /* has served an actor or held a GPU: not given to others */
 

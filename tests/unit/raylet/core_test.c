@@ -332,6 +332,25 @@ static void only_the_ends_of_a_lease_may_speak_of_it(void **state)
     assert_non_null(action(RLT_A_LANE_FREE, 0));
 }
 
+/* It had given its lease back when it was killed, and that comes before its end. */
+static void who_was_killed_gets_no_other_lease(void **state)
+{
+    (void)state;
+    begin(false);
+    job_begins();
+    define(1, 1000, 0);
+    demand(1, 1);
+    struct ctl_lease lease = {granted_lease()};
+    uint64_t         worker = down(workers[0], CTL_LANE) ? workers[0] : workers[1];
+    demand(1, 2);
+    up(DRIVER, CTL_KILL, (mt_id){0, 0}, &lease, sizeof lease);
+    assert_int_equal(action(RLT_A_KILL, 0)->kill.conn, worker);
+    up(worker, CTL_DRAINED, (mt_id){0, 0}, &lease, sizeof lease);
+    assert_non_null(down(DRIVER, CTL_ENDED));
+    assert_null(down(worker, CTL_LANE));
+    assert_non_null(action(RLT_A_FORK, 0)); /* the driver still wants two */
+}
+
 static void a_death_is_told_after_what_the_dead_had_said(void **state)
 {
     (void)state;
@@ -727,6 +746,7 @@ int main(void)
         cmocka_unit_test_teardown(a_lease_that_its_owner_drops_is_granted_again, end),
         cmocka_unit_test_teardown(workers_that_can_not_serve_are_not_replaced_for_ever, end),
         cmocka_unit_test_teardown(only_the_ends_of_a_lease_may_speak_of_it, end),
+        cmocka_unit_test_teardown(who_was_killed_gets_no_other_lease, end),
         cmocka_unit_test_teardown(a_death_is_told_after_what_the_dead_had_said, end),
         cmocka_unit_test(a_zygote_that_stands_still_does_not_hide_how_its_worker_ended),
         cmocka_unit_test_teardown(short_records_end_only_who_sent_them, end),
