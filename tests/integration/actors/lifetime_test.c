@@ -136,6 +136,14 @@ static manta_status account_pid(manta_ctx *c, void *self, int argc, const manta_
 }
 MANTA_ACTOR(leisurely, "uly", account_new, account_free_at_leisure, {"pid", ">l", account_pid});
 
+/* As one that hands on what a call of another actor gave it. */
+static manta_status gives_up_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
+{
+    (void)c, (void)self, (void)argc, (void)argv;
+    return MANTA_EACTOR_DIED;
+}
+MANTA_ACTOR(gives_up, "", gives_up_new, account_free, {"leave", ">l", account_leave});
+
 static struct test_board *board;
 static uint64_t           board_number;
 
@@ -159,6 +167,25 @@ static void no_value(manta_ref *ref)
 }
 
 /* ---- cases ---- */
+
+/* What another actor's death has cost ends the new one with that failure: it is no death of its own, which would be waited for. Nor
+ * is what its function for create gives back as its code. */
+static void case_create_failed(void)
+{
+    manta_error  e;
+    manta_actor *dead = make("account", NULL, 0);
+    CHECK_FAILS(manta_actor_call(dead, "die", MANTA_NO_ARGS), MANTA_EACTOR_DIED, &e);
+    manta_ref   *lost = add(dead, "add", 2);
+    manta_actor *a = manta_actor_new("plain", &(manta_actor_opts){.max_restarts = 1},
+                                     MANTA_ARGS(manta_u64(board_number), manta_ref_arg(lost), manta_bytes_of("", 0)));
+    CHECK_FAILS(add(a, "add", 3), MANTA_EACTOR_DIED, &e);
+    manta_actor_free(a);
+    a = manta_actor_new("gives_up", &(manta_actor_opts){.max_restarts = 1}, MANTA_NO_ARGS);
+    CHECK_FAILS(manta_actor_call(a, "leave", MANTA_NO_ARGS), MANTA_EACTOR_DIED, &e);
+    manta_actor_free(a);
+    CHECK_FAILS(lost, MANTA_EACTOR_DIED, &e);
+    manta_actor_free(dead);
+}
 
 /* Calls made before the end run; its destroy function has run when the ref is ready; later ones fail. */
 static void case_end(void)
@@ -423,6 +450,7 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         {.name = "graceful_end", .run = case_end, .opts = {.num_cpus = 2}},
         {.name = "slow_end", .run = case_slow_end, .opts = {.num_cpus = 2}},
+        {.name = "create_failed", .run = case_create_failed, .opts = {.num_cpus = 2}},
         {.name = "exit_inside", .run = case_exit, .opts = {.num_cpus = 2}},
         {.name = "exit_once", .run = case_exit_once, .opts = {.num_cpus = 2}},
         {.name = "save_small", .run = case_save_small, .opts = {.num_cpus = 2}},

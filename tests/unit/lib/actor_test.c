@@ -82,8 +82,10 @@ static void done(int lane, uint32_t slot)
 {
     static struct lane_producer back;
     struct own_task            *task = own.lanes.data[0]->tasks[slot];
-    struct lane_record          record = {
-                 .length = LANE_RECORD_SIZE, .kind = LANE_DONE, .sequence = task->sequence, .id = task->id, .slot = slot};
+    struct lane_record          record = {.length = LANE_RECORD_SIZE, .kind = LANE_DONE, .sequence = task->sequence};
+    record.id = task->id;
+    record.slot = slot;
+    record.attempt = task->attempt;
     lane_producer_init(&back, &lane_header_of(lanes[lane])->back, lane_back_of(lanes[lane]));
     assert_true(lane_ring_push(&back, &record, NULL));
     lane_ring_publish(&back);
@@ -124,6 +126,25 @@ static void nothing_is_sent_on_a_lane_that_ends(void **state)
     own_ref_drop(&own, runs);
     own_ref_drop(&own, waits);
     own_ref_drop(&own, behind);
+    end(actor);
+}
+
+/* The node of the worker that creates it was to leave, and the limit for that passed: that costs it nothing. */
+static void whose_create_ends_with_its_node_is_made_again(void **state)
+{
+    (void)state;
+    struct own_actor *actor = begin();
+    actor->is_restartable = true;
+    granted(0);
+    assert_true(lane_claim_take(&actor->lane->claims[1], 1, 0, LANE_RUNNING));
+    ended(0, MT_EPREEMPTED);
+    assert_int_equal(actor->state, OWN_ACTOR_RESTARTING);
+    granted(1);
+    assert_int_equal(actor->lane->inflight, 1); /* create, again */
+    done(1, 1);
+    assert_int_equal(actor->state, OWN_ACTOR_ALIVE);
+    ended(1, MT_EWORKER_DIED);
+    assert_int_equal(actor->state, OWN_ACTOR_DEAD);
     end(actor);
 }
 
@@ -271,6 +292,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_end_of_a_lease_too_many_is_no_second_death),
         cmocka_unit_test(nothing_is_sent_on_a_lane_that_ends),
+        cmocka_unit_test(whose_create_ends_with_its_node_is_made_again),
         cmocka_unit_test(an_actor_that_was_refused_stays_dead),
         cmocka_unit_test(a_dropped_strict_actor_goes_on_with_its_calls),
         cmocka_unit_test(who_lets_go_twice_leaves_both_lanes),

@@ -208,22 +208,32 @@ void own_actor_granted(struct own *own, struct own_actor *actor, struct own_lane
     own_actor_pump(own, actor);
 }
 
-void own_actor_created(struct own *own, struct own_actor *actor, struct own_task *create, const struct own_failure *failure)
+/* False: it was ended while its worker was at it, and that stands. */
+static bool create_over(struct own_actor *actor, struct own_task *create)
 {
     actor->create = create;
     create->lane = NULL;
     own_task_set_state(create, OWN_CREATED);
-    if (actor->state == OWN_ACTOR_DEAD)
-        return; /* it was ended while its worker was at it: that stands */
-    if (!failure) {
-        own_actor_set_state(actor, OWN_ACTOR_ALIVE);
-        answer_askers(own, actor);
-        own_actor_pump(own, actor);
-    } else if (failure->code == MT_EACTOR_DIED || failure->code == MT_ENODE_DIED) {
-        own_actor_set_state(actor, OWN_ACTOR_RESTARTING); /* the worker died in it: own_actor_lane_ended decides */
-    } else {
+    return actor->state != OWN_ACTOR_DEAD;
+}
+
+void own_actor_created(struct own *own, struct own_actor *actor, struct own_task *create, const struct own_failure *failure)
+{
+    if (!create_over(actor, create))
+        return;
+    if (failure) {
         actor_die(own, actor, failure);
+        return;
     }
+    own_actor_set_state(actor, OWN_ACTOR_ALIVE);
+    answer_askers(own, actor);
+    own_actor_pump(own, actor);
+}
+
+void own_actor_create_died(struct own_actor *actor, struct own_task *create)
+{
+    if (create_over(actor, create))
+        own_actor_set_state(actor, OWN_ACTOR_RESTARTING);
 }
 
 void own_actor_take_failed(struct own *own, struct own_actor *actor)

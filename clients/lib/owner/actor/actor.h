@@ -22,8 +22,10 @@ uint64_t own_unfinished(const struct own *own);
 mt_status own_actor_says(struct own *own, struct own_actor *actor, const struct lane_record *record, const uint8_t *payload);
 void      own_actor_kill(struct own *own, struct own_actor *actor, bool restart);
 void      own_actor_granted(struct own *own, struct own_actor *actor, struct own_lane *lane);
-/* Its creation is over; `failure` NULL: well. */
+/* Its creation is over; `failure` NULL: well. Else it is dead, whatever the code: it may be that of another actor's death. */
 void own_actor_created(struct own *own, struct own_actor *actor, struct own_task *create, const struct own_failure *failure);
+/* The worker died in it: own_actor_lane_ended, which follows, decides. */
+void own_actor_create_died(struct own_actor *actor, struct own_task *create);
 /* The same, of one that failed before it was sent, and was posted. */
 void own_actor_take_failed(struct own *own, struct own_actor *actor);
 void own_actor_lane_ended(struct own *own, struct own_actor *actor, const struct ctl_ended *why);

@@ -59,11 +59,12 @@ static void settle_slot(struct own *own, struct own_lane *lane, struct own_task 
         own_task_back(own, task);
         return;
     }
+    if (task->kind == LANE_CREATE) { /* it is never tried again by itself: the actor is */
+        own_actor_create_died(task->actor, task);
+        return;
+    }
     failure_of_death(own, task, why, &failure);
-    if (task->kind == LANE_CREATE)
-        own_actor_created(own, task->actor, task, &failure); /* it is never tried again by itself: the actor is */
-    else
-        own_task_retry_or_fail(own, task, &failure);
+    own_task_retry_or_fail(own, task, &failure);
 }
 
 static int newest_first(const void *a, const void *b)
