@@ -143,6 +143,7 @@ enum mt_plant_number {
     MT_PLANT_BUCKET_FULL = 143,          /* jobs that found no room are not tried again when there is some */
     MT_PLANT_ARGUMENT_PASSES = 160,      /* a task is sent ahead to another node before what it waits for was sent */
     MT_PLANT_ARGUMENT_LATE = 161,        /* a switch hands an argument to a task that was taken back, or has begun */
+    MT_PLANT_KILLED_SERVES = 182,        /* a worker that was killed, and had given its lease back, gets the next one */
     MT_PLANT_RESERVE_EVER = 179,         /* a lease that was asked back counts as room that comes, however long ago that was */
     MT_PLANT_RESERVE_ASLEEP = 180,       /* ... and when it does so no longer nobody looks who may have what was kept for it */
     MT_PLANT_RESERVE_UNLEARNED = 181,    /* ... and so long always, however late such leases come */

@@ -109,7 +109,7 @@ void rlt_lease_offer(struct rlt *r, struct rlt_proc *worker)
 {
     struct rlt_job   *job = worker->job;
     struct rlt_lease *needy = rlt_list_first(&job->needy, struct rlt_lease, in_needy);
-    if (worker->state != PROC_ALIVE || worker->is_leaving || worker->killed_at)
+    if (worker->state != PROC_ALIVE || worker->is_leaving || (worker->killed_at && !MT_PLANT(MT_PLANT_KILLED_SERVES)))
         return;
     if (job->is_ending) {
         rlt_pool_kill(r, worker);

@@ -213,11 +213,12 @@ static void killed(struct sim *s, struct sim_event *e)
         sim_proc_kill(s, p, 9);
 }
 
+/* One that gets no CPU lives on for a while. */
 static void act_kill(struct sim *s, struct sim_node *n, uint64_t conn)
 {
     struct sim_conn *c = sim_conn_of(n, conn);
     if (c && c->is_watched && c->proc)
-        sim_after(s, SIM_US, "kill", killed, c->proc);
+        sim_after(s, sim_chance(s, 200000) ? sim_between(s, SIM_US, SIM_MS) : SIM_US, "kill", killed, c->proc);
 }
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------------ */
