@@ -130,7 +130,7 @@ void rlt_proc_gone(struct rlt *r, struct rlt_proc *p)
         mt_map_remove(&r->processes, mt_map_key(p->process));
     rlt_pool_remove(p);
     if (p->is_child)
-        rlt_act(r->out, RLT_A_KILL)->kill.conn = p->conn; /* it may live on without its socket: it must not */
+        rlt_pool_kill(r, p); /* it may live on without its socket: it must not */
     if (p->job && p == p->job->zygote)
         zygote_gone(r, p);
     rlt_timer_set(r, &p->timer, r->now + (status_comes(p) ? MT_RLT_STATUS_MS * RLT_MS : 0));

@@ -18,7 +18,7 @@ void rlt_zygote_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid)
 {
     zygote->pid = pid;
     if (pid > 0 && (zygote->state == PROC_DYING || (zygote->job && zygote->job->is_ending)))
-        rlt_act(r->out, RLT_A_KILL)->kill.conn = zygote->conn; /* it was to be killed before it could be */
+        rlt_pool_kill(r, zygote); /* it was to be killed before it could be */
     if (pid > 0)
         return;
     zygote->is_child = false;

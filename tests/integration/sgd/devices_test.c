@@ -7,19 +7,17 @@
  * as config "together" says are in it at the same time. Thread: the driver's main one.
  */
 #include "tests/integration/harness.h"
+#include "tests/integration/sgd/busy.h"
 
 #include <manta_sgd.h>
 
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum {
@@ -31,8 +29,7 @@ enum {
     DEVICES_MAX = 8,
     KILLS_MAX = 2,
     TRIES = 30,
-    STARVED_MS = 2500,
-    GREEDY = 20
+    STARVED_MS = 2500 /* longer than the watchdog waits for one that hangs */
 };
 
 /* ---- the operator ---- */
@@ -131,42 +128,6 @@ static double all_records(struct plane *m, const manta_sgd_batch *b, float *grad
     return loss / (double)b->count;
 }
 
-/* Awake: it would seem to hang where that takes a while. */
-static void await(pid_t child)
-{
-    pid_t ended;
-    while ((ended = waitpid(child, NULL, WNOHANG)) == 0)
-        ;
-    CHECK_EQ(ended, child);
-}
-
-/* This thread's CPU goes to other processes, for longer than the watchdog waits for one that hangs. */
-static void starve(void)
-{
-    cpu_set_t before, one;
-    pid_t     greedy[GREEDY];
-    CHECK_EQ(sched_getaffinity(0, sizeof before, &before), 0);
-    CPU_ZERO(&one);
-    CPU_SET(sched_getcpu(), &one);
-    CHECK_EQ(sched_setaffinity(0, sizeof one, &one), 0);
-    for (int i = 0; i < GREEDY; i++) {
-        greedy[i] = fork();
-        if (greedy[i] == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            for (;;)
-                ;
-        }
-        CHECK(greedy[i] > 0);
-    }
-    for (int64_t end = test_now_ms() + STARVED_MS; test_now_ms() < end;)
-        ;
-    for (int i = 0; i < GREEDY; i++)
-        CHECK_EQ(kill(greedy[i], SIGKILL), 0);
-    for (int i = 0; i < GREEDY; i++)
-        await(greedy[i]);
-    CHECK_EQ(sched_setaffinity(0, sizeof before, &before), 0);
-}
-
 /* In the last device's thread, in the middle of steps 6 and 13, where a file of that number says so. Whoever finds it takes it
  * away, so it happens once. */
 static void trouble(const manta_sgd *t, const struct plane *m)
@@ -185,11 +146,10 @@ static void trouble(const manta_sgd *t, const struct plane *m)
                 pause();
         snprintf(path, sizeof path, "%s.spin%d", m->files, i);
         if (unlink(path) == 0)
-            for (int64_t end = test_now_ms() + STARVED_MS; test_now_ms() < end;)
-                ;
+            busy_spin(STARVED_MS);
         snprintf(path, sizeof path, "%s.starve%d", m->files, i);
         if (unlink(path) == 0)
-            starve();
+            busy_starve(20, STARVED_MS);
     }
 }
 

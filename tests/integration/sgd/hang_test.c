@@ -7,6 +7,7 @@
  * does what that says, so it happens once. Thread: the driver's main one.
  */
 #include "tests/integration/harness.h"
+#include "tests/integration/sgd/busy.h"
 
 #include <manta_sgd.h>
 
@@ -14,13 +15,11 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -56,21 +55,6 @@ static double distance(const struct follower *m, const manta_sgd_batch *b, float
     return loss;
 }
 
-static void spin(void)
-{
-    for (int64_t end = test_now_ms() + STALL_MS; test_now_ms() < end;)
-        ;
-}
-
-/* The end of a child, at work: a child that gets no CPU takes its time. */
-static void await(pid_t child)
-{
-    pid_t ended;
-    while ((ended = waitpid(child, NULL, WNOHANG)) == 0)
-        ;
-    CHECK_EQ(ended, child);
-}
-
 static int stall_ms = STALL_MS;
 
 static void *open_late(void *path)
@@ -80,29 +64,6 @@ static void *open_late(void *path)
     CHECK(fd >= 0);
     close(fd);
     return NULL;
-}
-
-/* Its thread is ready to run, and others have the CPU: it has far less of it than a fifth, from which on it would be at work. */
-static void starve(void)
-{
-    enum { OTHERS = 40 };
-    pid_t       others[OTHERS];
-    cpu_set_t   before, one;
-    char *const argv[] = {"sh", "-c", "while :; do :; done", NULL};
-    CHECK_EQ(sched_getaffinity(0, sizeof before, &before), 0);
-    CPU_ZERO(&one);
-    for (int cpu = 0; CPU_COUNT(&one) == 0; cpu++)
-        if (CPU_ISSET(cpu, &before))
-            CPU_SET(cpu, &one);
-    CHECK_EQ(sched_setaffinity(0, sizeof one, &one), 0);
-    for (int i = 0; i < OTHERS; i++)
-        CHECK_EQ(posix_spawnp(&others[i], argv[0], NULL, NULL, argv, environ), 0);
-    spin();
-    for (int i = 0; i < OTHERS; i++)
-        CHECK_EQ(kill(others[i], SIGKILL), 0);
-    for (int i = 0; i < OTHERS; i++)
-        await(others[i]);
-    CHECK_EQ(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
 /* Who spawns waits in the kernel, in state D as for a disk, until the child has a program; which first opens a pipe that nobody
@@ -119,7 +80,7 @@ static void wait_as_for_a_disk(const char *files)
     posix_spawn_file_actions_addopen(&actions, 0, path, O_RDONLY, 0);
     CHECK_EQ(posix_spawnp(&child, "true", &actions, NULL, (char *[]){"true", NULL}, environ), 0);
     posix_spawn_file_actions_destroy(&actions);
-    await(child);
+    busy_await(child);
     CHECK(pthread_join(writer, NULL) == 0 && unlink(path) == 0);
 }
 
@@ -141,13 +102,13 @@ static void trouble(const struct follower *m, const char *where)
         if (i == 0)
             test_sleep_ms(STALL_MS);
         else if (i == 1)
-            spin();
+            busy_spin(STALL_MS);
         else if (i == 2)
             wait_as_for_a_disk(m->files);
         else if (i == 3)
             sleep_in_a_lock();
         else if (i == 4)
-            starve();
+            busy_starve(40, STALL_MS); /* far less of a CPU than a fifth, from which on it would be at work */
         else
             raise(SIGSTOP);
     }

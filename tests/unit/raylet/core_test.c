@@ -262,16 +262,23 @@ static void classes_of_actors_that_are_over_do_not_add_up(void **state)
     assert_int_equal(s.jobs, 1); /* its driver is still there */
 }
 
-/* It could not be mapped, say: the owner still wants one. */
-static void a_lease_that_its_owner_drops_is_granted_again(void **state)
+/* A driver with one lease of one CPU, and the worker that serves it, one of two. */
+static uint64_t one_lease(struct ctl_lease *lease)
 {
-    (void)state;
     begin(false);
     job_begins();
     define(1, 1000, 0);
     demand(1, 1);
-    struct ctl_lease lease = {granted_lease()};
-    uint64_t         worker = down(workers[0], CTL_LANE) ? workers[0] : workers[1];
+    lease->lease = granted_lease();
+    return down(workers[0], CTL_LANE) ? workers[0] : workers[1];
+}
+
+/* It could not be mapped, say: the owner still wants one. */
+static void a_lease_that_its_owner_drops_is_granted_again(void **state)
+{
+    (void)state;
+    struct ctl_lease lease;
+    uint64_t         worker = one_lease(&lease);
     up(DRIVER, CTL_LANE_DROP, (mt_id){0, 0}, &lease, sizeof lease);
     assert_non_null(down(worker, CTL_RECALL));
     up(worker, CTL_DRAINED, (mt_id){0, 0}, &lease, sizeof lease);
@@ -313,13 +320,8 @@ static void workers_that_can_not_serve_are_not_replaced_for_ever(void **state)
 static void only_the_ends_of_a_lease_may_speak_of_it(void **state)
 {
     (void)state;
-    begin(false);
-    job_begins();
-    define(1, 1000, 0);
-    demand(1, 1);
-    struct ctl_lease lease = {granted_lease()};
-    uint64_t         worker = action(RLT_A_SOCKET, 0)->socket.conn == DRIVER ? action(RLT_A_SOCKET, 1)->socket.conn
-                                                                             : action(RLT_A_SOCKET, 0)->socket.conn;
+    struct ctl_lease lease;
+    uint64_t         worker = one_lease(&lease);
     uint64_t         other = worker == workers[0] ? workers[1] : workers[0];
     up(other, CTL_DRAINED, (mt_id){0, 0}, &lease, sizeof lease);
     assert_int_equal(out.count, 0);
@@ -336,12 +338,8 @@ static void only_the_ends_of_a_lease_may_speak_of_it(void **state)
 static void who_was_killed_gets_no_other_lease(void **state)
 {
     (void)state;
-    begin(false);
-    job_begins();
-    define(1, 1000, 0);
-    demand(1, 1);
-    struct ctl_lease lease = {granted_lease()};
-    uint64_t         worker = down(workers[0], CTL_LANE) ? workers[0] : workers[1];
+    struct ctl_lease lease;
+    uint64_t         worker = one_lease(&lease);
     demand(1, 2);
     up(DRIVER, CTL_KILL, (mt_id){0, 0}, &lease, sizeof lease);
     assert_int_equal(action(RLT_A_KILL, 0)->kill.conn, worker);
@@ -354,12 +352,8 @@ static void who_was_killed_gets_no_other_lease(void **state)
 static void a_death_is_told_after_what_the_dead_had_said(void **state)
 {
     (void)state;
-    begin(false);
-    job_begins();
-    define(1, 1000, 0);
-    demand(1, 1);
-    uint64_t         worker = down(workers[0], CTL_LANE) ? workers[0] : workers[1];
-    struct ctl_lease lease = {granted_lease()};
+    struct ctl_lease lease;
+    uint64_t         worker = one_lease(&lease);
     step((struct rlt_event){.kind = RLT_EV_CLOSED, .closed = {.conn = worker}});
     assert_int_equal(action(RLT_A_SW_PROC_DRAIN, 0)->sw_proc_drain.conn, worker);
     assert_null(down(DRIVER, CTL_ENDED));                         /* neither its rings nor its status are known */
@@ -377,11 +371,8 @@ static void a_zygote_that_stands_still_does_not_hide_how_its_worker_ended(void *
 {
     (void)state;
     for (int is_known = 0; is_known < 2; is_known++) {
-        begin(false);
-        job_begins();
-        define(1, 1000, 0);
-        demand(1, 1);
-        uint64_t worker = down(workers[0], CTL_LANE) ? workers[0] : workers[1];
+        struct ctl_lease lease;
+        uint64_t         worker = one_lease(&lease);
         step((struct rlt_event){.kind = RLT_EV_CLOSED, .closed = {.conn = worker}});
         step((struct rlt_event){.kind = RLT_EV_PROC_DRAINED, .proc_drained = {.conn = worker}});
         now += MT_RLT_STATUS_MS * MS;
